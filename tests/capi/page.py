@@ -10,8 +10,9 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "integration"))
 from cluster import Cluster, check
 
-BLOCK = re.compile(r"^```c (file|part)=(\S+)\n(.*?)^```$", re.M | re.S)
-PARTS = ("partition", "box", "shaped", "list", "started", "tell", "told")
+BLOCK = re.compile(r"^```(c|cpp) (file|part)=(\S+)\n(.*?)^```$", re.M | re.S)
+COMPILERS = {"c": ("cc", "-std=c11"), "cpp": ("c++", "-std=c++20")}
+PARTS = ("partition", "box", "shaped", "list", "started", "cpp", "tell", "told")
 
 # The code before an example, and the code after it.
 FRAME = {
@@ -31,6 +32,10 @@ FRAME = {
     "started": ("""enum { part = 1200 }; const uint64_t total = 192000; static char buffer[2][part];
   struct spate_strided box = {.offset = 100, .block_size = 320, .level_count = 2, .levels = {{20, 480000}, {30, 2400}}};""", """
   return at_file(file, 100 + 480000ull * 19 + 2400 * 29 + 319) != (char)(191999 % 113) || at_file(file, 100 + 2400) != (char)(320 % 113);"""),
+    "cpp": ("", """
+  for (uint64_t i = 0; i < 1000; ++i)
+    if (reinterpret_cast<const char *>(&values[i])[5] != at(i * i * 8 + 5)) return 1;
+  return 0;"""),
     "tell": ("", "return received == 0;"),
     "told": ("""struct stat known; if (spate_fstat(file, &known) != 0) return 1; received = known.st_ino;""", """
   const int differs = at_file(mine, 12345) != at(12345);
@@ -43,6 +48,9 @@ PROGRAM = """
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __cplusplus
+#include <vector>
+#endif
 static ino_t received;
 static inline char at(uint64_t offset) { return (char)(offset * 7 %% 251); }
 static inline void fill(char *to, size_t size, int seed) { for (size_t i = 0; i < size; ++i) to[i] = (char)((i + (size_t)seed) %% 127); }
@@ -60,7 +68,7 @@ int main(void) {
   enum { SIZE = 9 << 20 };
   spate_fs *fs;
   spate_file *file;
-  char *all = malloc(SIZE);
+  char *all = (char *)malloc(SIZE);
   for (uint64_t i = 0; i < SIZE; ++i) all[i] = at(i);
   if (spate_connect(&fs, NULL, NULL) != 0 || spate_open(fs, "/page", O_CREAT | O_RDWR | O_TRUNC, 0644, &file) != 0 ||
       spate_pwrite(file, all, SIZE, 0) != SIZE)
@@ -77,16 +85,17 @@ library = os.path.abspath(sys.argv[1])
 source = os.environ["SPATE_SOURCE"]
 with open(source + "/docs/c-api.md") as page:
     blocks = BLOCK.findall(page.read())
-check([name for kind, name, _ in blocks if kind == "part"] == list(PARTS), "examples of the page: %s" % [name for _, name, _ in blocks])
-check("results.c" in [name for kind, name, _ in blocks if kind == "file"], "the first program of the page")
+check([name for _, kind, name, _ in blocks if kind == "part"] == list(PARTS), "examples of the page: %s" % [name for _, _, name, _ in blocks])
+check("results.c" in [name for _, kind, name, _ in blocks if kind == "file"], "the first program of the page")
 
 with Cluster(io=3) as fs:
     fs.up()
-    for kind, name, text in blocks:
+    for language, kind, name, text in blocks:
         program = os.path.join(fs.root, name.removesuffix(".c"))
-        with open(program + ".c", "w") as out:
+        source_file = program + "." + language
+        with open(source_file, "w") as out:
             out.write(text if kind == "file" else PROGRAM % (FRAME[name][0], text, FRAME[name][1]))
-        made = subprocess.run(["cc", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", program + ".c", "-o", program, "-I" + source + "/src/capi", library,
+        made = subprocess.run([*COMPILERS[language], "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", source_file, "-o", program, "-I" + source + "/src/capi", library,
                                "-Wl,-rpath," + os.path.dirname(library)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         check(made.returncode == 0, "%s does not compile: %s" % (name, made.stdout))
         done = subprocess.run([program], env=fs.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
