@@ -66,7 +66,9 @@ Result<void> set_environment(Context& context, const RunArguments& arguments) {
   std::string front;
   if (arguments.mpi) {
     front = find_library("libspate-mpi.so");
-    if (front.empty()) return Error::told(Errc::kNotFound, "libspate-mpi.so is not beside this program (in ../lib)");
+    if (front.empty())
+      return Error::told(Errc::kNotFound,
+                         "libspate-mpi.so is not beside this program (in ../lib): it is in the package spate-mpi");
   }
   SPATE_TRY(const std::string config, context.config_file());
   SPATE_TRY(std::ignore, context.config_overrides());  // report errors here, not in the program

@@ -37,3 +37,9 @@ with Cluster(io=1) as fs:
             check(done.stderr.index(FAULT) < done.stderr.index("begun"), "%s, said too late: %s" % (mpi, done.stderr))
             check(done.returncode != 0 and not os.path.exists("spate:"), "%s: a local file was made" % mpi)
     check(not fs.spate("ls", "spate:/"), "a file was made")
+    # Without the package there is no libspate-mpi.so.
+    for part, file in (("bin", SPATE), ("lib", installed + "/libspate-preload.so")):
+        os.makedirs(os.path.join(fs.root, "few", part))
+        shutil.copy(file, os.path.join(fs.root, "few", part))
+    done = run(fs, "mpich", 2, "true", prefix=(os.path.join(fs.root, "few/bin/spate"), "run", "--mpi", "--"))
+    check(done.returncode == 1 and "in the package spate-mpi" in done.stderr, "without libspate-mpi.so: exit %d %s" % (done.returncode, done.stderr))

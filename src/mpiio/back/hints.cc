@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <optional>
@@ -41,8 +42,11 @@ class Reader {
     const char* const end = text->data() + text->size();
     const auto parsed = std::from_chars(text->data(), end, value, base);
     if (parsed.ec != std::errc() || parsed.ptr != end || value < range.least || value > range.most) {
-      wrong.push_back(std::string("hint ") + key + "=" + *text + " is ignored: it must be a number from " +
-                      std::to_string(range.least) + " to " + std::to_string(range.most));
+      char limits[96];
+      std::snprintf(limits, sizeof limits,
+                    base == 8 ? "an octal number from %llo to %llo" : "a number from %llu to %llu",
+                    static_cast<unsigned long long>(range.least), static_cast<unsigned long long>(range.most));
+      wrong.push_back(std::string("hint ") + key + "=" + *text + " is ignored: it must be " + limits);
     } else {
       out = static_cast<Number>(value);
     }
