@@ -14,6 +14,7 @@ SOURCE = os.environ["SPATE_SOURCE"]
 sys.path[:0] = [SOURCE + "/tests/newcomer", SOURCE + "/tests/integration"]
 from bare_chroot import bare_debian, inside, install, run, walk_as_newcomer  # noqa: E402
 from cluster import check, skip  # noqa: E402
+from mpi_programs import both_mpis  # noqa: E402
 
 LATER = "99.0.0"  # than any version of the sources
 NAMES = {"spate", "spate-server", "spate-fuse", "libspate1", "libspate-dev", "spate-mpi", "python3-spate"}
@@ -70,6 +71,7 @@ def on_bare_debian(debs):
         files = sorted("/packages/" + os.path.basename(deb) for deb in debs)
         install(root, *files)
         walk_as_newcomer(root)
+        both_mpis(root)
         again = USE + "dpkg -i %s > /dev/null 2>&1; spate status; spate cat spate:/file; spate down --dir /srv/data" % " ".join(files)
         said = inside(root, again)
         check("by Python: b'kept" in said, "the Python package: " + said)
