@@ -36,7 +36,7 @@ def run(*words, **more):
 def packages():
     """Returns the packages that the programs need, without those that only building needs."""
     listed = subprocess.run([os.environ["SPATE_SOURCE"] + "/scripts/install-deps", "--list"], stdout=subprocess.PIPE, text=True, check=True).stdout
-    return [line.split()[0] for line in listed.splitlines() if line.split()[1:2] in (["library:"], ["fuse:"], ["nbd:"])]
+    return [line.split()[0] for line in listed.splitlines() if line.split()[1:2] in (["library:"], ["fuse:"], ["nbd:"], ["tools:"])]
 
 
 @contextlib.contextmanager
