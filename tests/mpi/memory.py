@@ -16,8 +16,8 @@ with Cluster(io=3) as fs:
     fs.up()
     for mpi in libraries():
         program = compiled(mpi, fs.root, "memory.c")
-        for what in ("bytes", "pages", "irregular", "same"):
-            for buffer in (MIB, 4 * MIB):
+        for what, buffers in (("pages", (MIB, 4 * MIB)), ("bytes", (4 * MIB,)), ("irregular", (4 * MIB,)), ("same", (4 * MIB,))):
+            for buffer in buffers:
                 done = run(fs, mpi, 4, program, "spate:", str(buffer), what)
                 check(done.returncode == 0, "%s, %s: exit %d\n%s%s" % (mpi, what, done.returncode, done.stdout, done.stderr))
                 most = times * buffer + fixed * MIB
