@@ -192,6 +192,16 @@ class Crashing(Node):
         self.servers[number] = subprocess.Popen(["false"])
 
 
+def foreign_proc(job):
+    """With another container's /proc a node that runs would be taken for one that has ended, and its folder removed."""
+    apart = ["unshare", "--pid", "--fork", "--kill-child"]
+    if subprocess.run([*apart, "true"], stderr=subprocess.DEVNULL, check=False).returncode != 0:
+        return  # not allowed here
+    done = subprocess.run([*apart, SPATE, "job", "clean", "--dir", job.disk], env=job.env, capture_output=True, text=True,
+                           timeout=60, check=False)
+    check(done.returncode == 1 and "/proc shows the processes of another container" in done.stderr, "with a foreign /proc: %s" % done)
+
+
 def crashing_server(root):
     """The server is restarted after longer and longer pauses and finally given up; `spate job status` reports that. The
     test supplies the times."""
@@ -267,6 +277,7 @@ def main():
         shutil.rmtree(root + "/crashing")
         other_node_cleans(root)
         wrong_words(job)
+        foreign_proc(job)
         job.up()
         job.refuses(1, "already", "up", "--hosts", "a", "--launcher", "local")
         job.refuses(1, "/no-such", "stage-in", "/no-such", "spate:/x")

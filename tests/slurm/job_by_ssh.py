@@ -53,7 +53,7 @@ def start_sshd(root):
         with open(root + "/" + name, "w", encoding="ascii") as file:
             file.write(text.format(**values))
     with open(root + "/sshd.log", "wb") as log:
-        return subprocess.Popen(["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-euc", START.format(**values)],
+        return subprocess.Popen(["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-euc", START.format(**values)],
                                 env=dict(os.environ, LD_LIBRARY_PATH=libraries), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
 
