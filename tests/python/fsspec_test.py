@@ -45,6 +45,36 @@ class Test(unittest.TestCase):
         self.assertEqual(fs.unstrip_protocol(path), "spate://fsspec/a")
         self.assertEqual(fs._strip_protocol(["spate://", "/", "x/"]), ["/", "/", "/x"])
 
+    def test_what_pyarrow_calls(self):
+        """pyarrow.fs.FSSpecHandler makes these calls. Debian 12 has no pyarrow; programs_test.py has it where it is installed."""
+        self.assertEqual(self.fs.protocol, "spate")
+        self.fs.mkdir(TOP + "/a/b", create_parents=True)
+        self.assertRaises(FileNotFoundError, self.fs.mkdir, TOP + "/none/b", create_parents=False)
+        self.assertRaises(FileExistsError, self.fs.mkdir, TOP + "/a/b", create_parents=True)
+        with self.fs.open(TOP + "/a/b/one", mode="wb") as out:
+            self.assertEqual((out.write(memoryview(b"12345")), out.tell()), (5, 5))  # pyarrow.Buffer is no bytes either
+            out.flush()
+            self.assertFalse(out.closed)
+        with self.fs.open(TOP + "/a/b/one", mode="ab") as out:
+            out.write(b"67")
+        with self.fs.open(TOP + "/a/b/one", mode="rb") as file:
+            self.assertEqual((file.seek(0, 2), file.seek(3), file.read(2), file.read(-1)), (7, 3, b"45", b"67"))
+        told = self.fs.info(TOP + "/a/b/one")
+        self.assertEqual((told["type"], told["size"]), ("file", 7))
+        self.assertIsInstance(told.get("mtime"), (float, datetime.datetime))
+        found = self.fs.find(TOP + "/a", maxdepth=None, withdirs=True, detail=True)
+        self.assertEqual({path: one["type"] for path, one in found.items() if path != TOP + "/a"}, {TOP + "/a/b": "directory", TOP + "/a/b/one": "file"})
+        found = self.fs.find(TOP + "/a", maxdepth=1, withdirs=True, detail=True)
+        self.assertEqual([path for path in found if path != TOP + "/a"], [TOP + "/a/b"])
+        self.fs.copy(TOP + "/a/b/one", TOP + "/a/two")
+        self.fs.mv(TOP + "/a/b", TOP + "/moved", recursive=True)
+        self.assertEqual(sorted(self.fs.listdir(TOP, detail=False)), [TOP + "/a", TOP + "/moved"])
+        self.assertEqual((self.fs.isfile(TOP + "/a/two"), self.fs.isdir(TOP + "/moved")), (True, True))
+        self.assertRaises(IsADirectoryError, self.fs.rm, TOP + "/moved")
+        self.fs.rm(TOP + "/a/two")
+        self.fs.rm(TOP + "/moved", recursive=True)
+        self.assertEqual(self.fs.listdir(TOP, detail=False), [TOP + "/a"])
+
     def test_info_and_listings(self):
         self.fs.pipe({TOP + "/b": b"22", TOP + "/a": b"1", TOP + "/d/c": b"333"})
         self.assertEqual(self.fs.ls(TOP, detail=False), [TOP + "/a", TOP + "/b", TOP + "/d"])

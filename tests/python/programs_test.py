@@ -32,6 +32,22 @@ class Test(unittest.TestCase):
         table.to_parquet(TOP + "t.parquet")
         self.assertTrue(pandas.read_parquet(TOP + "t.parquet").equals(table))
 
+    @needs("pyarrow", "fsspec")
+    def test_pyarrow_by_its_own_file_system(self):
+        import fsspec
+        import pyarrow
+        import pyarrow.dataset
+        import pyarrow.fs
+        files = pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(fsspec.filesystem("spate")))
+        table = pyarrow.table({"a": list(range(1000)), "part": [i % 4 for i in range(1000)]})
+        pyarrow.dataset.write_dataset(table, "/programs/arrow", format="parquet", partitioning=["part"], filesystem=files)
+        found = files.get_file_info(pyarrow.fs.FileSelector("/programs/arrow", recursive=True))
+        self.assertEqual(len([one for one in found if one.type == pyarrow.fs.FileType.Directory]), 4)
+        read = pyarrow.dataset.dataset("/programs/arrow", format="parquet", partitioning=["part"], filesystem=files).to_table()
+        self.assertEqual(sum(read["a"].to_pylist()), sum(range(1000)))
+        files.delete_dir("/programs/arrow")
+        self.assertEqual(files.get_file_info("/programs/arrow").type, pyarrow.fs.FileType.NotFound)
+
     @needs("dask", "pandas")
     def test_dask(self):
         import dask
