@@ -269,6 +269,33 @@ def node_dies(job):
     job.wait_gone("down after a node has died")
 
 
+def killed_while_staging(job):
+    """The whole job is killed in the middle of a copy out. The copy ends with one sentence, nothing of the job is left, and a later job goes on
+    in the same place."""
+    source, target = job.root + "/staged", job.root + "/taken"
+    make_tree(source, 40, 4)
+    owner = subprocess.Popen(["sleep", "1000"])
+    job.up("--owner", str(owner.pid))
+    job.does("stage-in", source, "spate:/data")
+    copy = subprocess.Popen([SPATE, "job", "stage-out", "spate:/data", target, "--movers", "1", "--id", job.name],
+                            env=dict(job.env, SPATE_CLIENT_DEADLINE="3 s"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    wait_until(lambda: os.path.isdir(target) and os.listdir(target) or copy.poll() is not None, "something is copied")
+    owner.kill()
+    owner.wait()
+    said = copy.communicate(timeout=120)[1]
+    if copy.returncode == 0:  # it was faster
+        same_tree(source, target)
+    else:
+        check(copy.returncode == 1 and said.startswith("spate: job: ") and len(said.splitlines()) == 1, "the copy: exit %d: %s" % (copy.returncode, said))
+    job.wait_gone("the job was killed while it copied")
+    job.up()
+    job.does("stage-in", source, "spate:/data")
+    job.does("stage-out", "spate:/data", target)
+    same_tree(source, target)
+    job.does("down")
+    job.wait_gone("down")
+
+
 def main():
     root = tempfile.mkdtemp(prefix="spate-test-")
     job = Job(root, "job-%d" % os.getpid())
@@ -302,6 +329,7 @@ def main():
         job.wait_gone("down after the keeper was killed")
         holds_no_pipe(job)
         node_dies(job)
+        killed_while_staging(job)
         launchers(job)
     finally:
         job.run("down")
