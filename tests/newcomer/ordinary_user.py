@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""docs/first-steps.md, typed by a user who is not root and has nothing but a home, in a network of his own."""
+"""docs/first-steps.md, typed by a user who is not root and has nothing but a home, in a network of his own. With --readme: the first
+session of README.md, each command as it stands."""
 import os
 import pwd
+import re
 import shutil
 import subprocess
 import sys
@@ -16,7 +18,8 @@ from machines import blocks  # noqa: E402
 # behind.
 # As on most machines, every user may use FUSE.
 OPEN = "mount -t tmpfs fuse /mnt; mknod -m 666 /mnt/fuse c 10 229; mount --bind /mnt/fuse /dev/fuse"
-ENTER = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-euc", 'ip link set lo up; (%s) 2> /dev/null || true; exec "$@"' % OPEN, "sh"]
+OWN_TMP = "mount -t tmpfs -o mode=1777 tmp /tmp"  # README.md mounts there
+ENTER = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-euc", 'ip link set lo up; (%s) 2> /dev/null || true; %s; exec "$@"']
 
 
 def user():
@@ -47,8 +50,27 @@ def script():
         "rm -rf $HOME/.local/share/spate/log", up, "spate cat spate:/file", "spate destroy --yes", "spate list"])
 
 
+def readme():
+    """The commands of README.md after scripts/quickstart, which scripts/test-long quickstart types. What they promise is looked at in between."""
+    with open(os.environ["SPATE_SOURCE"] + "/README.md", encoding="utf-8") as file:
+        section = re.search(r"^## A first session\n(.*?)^## ", file.read(), re.S | re.M).group(1)
+    typed = [line.split("  #")[0].strip() for line in re.findall(r"^    (\S.*)$", section, re.M)]
+    check(typed[0] == "./scripts/quickstart" and typed[1].startswith("export PATH=$PWD/build/bin"), "the first commands of README.md: %s" % typed[:2])
+    looks = {"spate mount -p /tmp/data": "diff -r --no-dereference /usr/include /tmp/data/include", "spate umount /tmp/data": "test ! -e /tmp/data/include"}
+    check(set(looks) <= set(typed), "README.md mounts elsewhere: %s" % typed)
+    lines = ["set -eu"]
+    for command in typed[1:]:
+        lines += [command, looks.get(command, ":")]
+    # As the last line says, everything comes back.
+    return "\n".join(lines + ["spate up", "spate cat spate:/include/stdio.h | cmp - /usr/include/stdio.h", "spate destroy --yes"])
+
+
 def main():
+    alone = sys.argv[1:] == ["--readme"]
     become, nobody = user()
+    if alone and not os.access("/dev/shm", os.W_OK):
+        skip("needs /dev/shm, since /tmp becomes another one")
+    enter = [*ENTER[:-1], ENTER[-1] % (OPEN, OWN_TMP if alone else ":"), "sh"]
     home = tempfile.mkdtemp(prefix="spate-test-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
     try:
         # Copies of the programs that the user may run, wherever the build is.
@@ -59,15 +81,18 @@ def main():
         os.mkdir(home + "/home")
         os.chmod(home, 0o755)
         os.chown(home + "/home", nobody.pw_uid, nobody.pw_gid)
-        env = {"HOME": home + "/home", "PATH": home + "/bin:/usr/bin:/bin:/usr/sbin:/sbin", "USER": "nobody"}
-        if subprocess.run(ENTER + ["true"], stderr=subprocess.DEVNULL).returncode != 0:
+        os.mkdir(home + "/home/build")
+        os.symlink(home + "/bin", home + "/home/build/bin")
+        path = "/usr/bin:/bin:/usr/sbin:/sbin"
+        env = {"HOME": home + "/home", "PATH": path if alone else home + "/bin:" + path, "USER": "nobody"}
+        if subprocess.run(enter + ["true"], stderr=subprocess.DEVNULL).returncode != 0:
             skip("no network of its own can be made here")
-        if shutil.which("fusermount3") is None or subprocess.run(ENTER + become + ["sh", "-c", "exec 3<> /dev/fuse"], stderr=subprocess.DEVNULL).returncode != 0:
+        if shutil.which("fusermount3") is None or subprocess.run(enter + become + ["sh", "-c", "exec 3<> /dev/fuse"], stderr=subprocess.DEVNULL).returncode != 0:
             skip("FUSE cannot be used here by a user without root")
-        done = subprocess.run(ENTER + become + ["sh", "-c", script()], env=env, cwd=home + "/home", stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=240)
+        done = subprocess.run(enter + become + ["sh", "-c", readme() if alone else script()], env=env, cwd=home + "/home", stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=1100 if alone else 240)
         check(done.returncode == 0, "exit %d: %s" % (done.returncode, done.stdout))
-        for said in ("Spate is up: 5 servers", "hello", "Stopped 5 servers", "Removed " + home):
+        for said in ("Spate is up: 5 servers", "stdio.h" if alone else "hello", "Stopped 5 servers", "Removed " + home):
             check(said in done.stdout, "%r is not in: %s" % (said, done.stdout))
         check(not os.path.exists(home + "/home/.local/share/spate"), "a removed file system has left something")
     finally:
