@@ -202,7 +202,9 @@ class Machine:
             QEMU, "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", self.memory, "-M", "q35", "-nodefaults",
             "-no-user-config", "-display", "none", "-serial", "stdio", "-no-reboot", "-nic", "none",
             "-kernel", self.kernel, "-initrd", initrd,
-            "-append", "console=ttyS0 quiet panic=-1",
+            # At the boot the kernel counts ticks of the timer within some milliseconds, and panics without them. On a loaded
+            # machine the emulated timer has none to give.
+            "-append", "console=ttyS0 quiet panic=-1 no_timer_check",
             "-virtfs", "local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap", *self.devices]
         lines = []
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
