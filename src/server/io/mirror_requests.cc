@@ -7,7 +7,7 @@ namespace spate::io {
 
 job::Task<Result<wire::MirrorForwardReply>> IoService::mirror_forward(rpc::Call& call,
                                                                       wire::MirrorForwardRequest request) {
-  auto reply = co_await parts_->mirrors->take(call, std::move(request));
+  auto reply = co_await parts_->mirrors->member().take(call, std::move(request));
   co_return reply;
 }
 
@@ -15,29 +15,29 @@ job::Task<Result<wire::MirrorBeaconReply>> IoService::mirror_beacon(rpc::Call& c
                                                                     wire::MirrorBeaconRequest request) {
   if (request.groups.size() > wire::kMaxBeaconGroups)
     co_return Error::told(Errc::kInvalidArgument, "at most 1024 groups a beacon");
-  auto reply = co_await parts_->mirrors->take(call, std::move(request));
+  auto reply = co_await parts_->mirrors->member().take(call, std::move(request));
   co_return reply;
 }
 
 job::Task<Result<wire::MirrorObeyReply>> IoService::mirror_obey(rpc::Call& call, wire::MirrorObeyRequest request) {
-  auto reply = co_await parts_->mirrors->take(call, std::move(request));
+  auto reply = co_await parts_->mirrors->member().take(call, std::move(request));
   co_return reply;
 }
 
 job::Task<Result<wire::MirrorRecordsReply>> IoService::mirror_records(rpc::Call& call,
                                                                       wire::MirrorRecordsRequest request) {
-  co_return parts_->mirrors->take(call, request);
+  co_return parts_->mirrors->member().take(call, request);
 }
 
 job::Task<Result<wire::MirrorWindowReply>> IoService::mirror_window(rpc::Call& call,
                                                                     wire::MirrorWindowRequest request) {
-  auto reply = co_await parts_->mirrors->take(call, std::move(request));
+  auto reply = co_await parts_->mirrors->member().take(call, std::move(request));
   co_return reply;
 }
 
 job::Task<Result<wire::MirrorFencesReply>> IoService::mirror_fences(rpc::Call& call,
                                                                     wire::MirrorFencesRequest request) {
-  auto reply = co_await parts_->mirrors->take(call, std::move(request));
+  auto reply = co_await parts_->mirrors->member().take(call, std::move(request));
   co_return reply;
 }
 

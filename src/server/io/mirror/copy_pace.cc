@@ -8,8 +8,7 @@ namespace spate::io {
 job::Task<Result<job::Semaphore::Units>> CopyPace::turn(job::StopToken stop) {
   SPATE_CO_TRY(job::Semaphore::Units turn, co_await turns_.acquire(1, stop));
   while (executor_.now() < next_) {
-    const auto slept = co_await executor_.sleep_until(next_, stop);
-    if (!slept) co_return slept.error();
+    SPATE_CO_TRY(std::ignore, co_await executor_.sleep_until(next_, stop));
   }
   co_return std::move(turn);
 }

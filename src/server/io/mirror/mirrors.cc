@@ -19,7 +19,13 @@ constexpr std::size_t kMostAsked = 1024;
 constexpr Duration kHandOver = std::chrono::seconds(1);  // at most
 constexpr Duration kHandOverLook = std::chrono::milliseconds(5);
 constexpr Duration kLinger = std::chrono::milliseconds(200);
-constexpr std::uint64_t kMirrorBuffers = 64ULL << 20U;
+
+/// A primary whose process is new asks those that serve whether theirs are, too: then nobody needs to be waited for.
+bool gets_beacon(const MirrorGroup& group, const GroupMember& member) {
+  if (member.target == group.self) return false;
+  if (group.reign != nullptr) return true;
+  return group.fresh && group.is_primary() && member.state == MemberState::kServing;
+}
 
 }  // namespace
 
@@ -27,9 +33,9 @@ Mirrors::Mirrors(Parts& parts, metrics::Registry& metrics)
     : parts_(parts),
       started_(parts.executor.now()),
       pace_(parts.executor, parts.options.rebuild_rate),
-      pool_(parts.flow.network.network(), parts.executor, {kMirrorBuffers, flow::kMaxBufferBytes, "mirrors"}, metrics),
       keeper_log_(parts.executor.clock()),
       woken_(parts.executor),
+      member_(*this, parts, stopping_, metrics),
       gate_(parts.executor),
       led_(metrics, "spate_server_io_groups_led"),
       degraded_(metrics, "spate_server_io_groups_led_degraded"),
@@ -219,13 +225,6 @@ job::Task<void> Mirrors::read_records() {
   reading_ = false;
 }
 
-/// A primary whose process is new asks those that serve whether theirs are, too: then nobody needs to be waited for.
-bool Mirrors::gets_beacon(const MirrorGroup& group, const GroupMember& member) {
-  if (member.target == group.self) return false;
-  if (group.reign != nullptr) return true;
-  return group.fresh && group.is_primary() && member.state == MemberState::kServing;
-}
-
 void Mirrors::send_beacons() {
   std::map<ServerId, wire::MirrorBeaconRequest> all;
   for (const auto& [id, group] : groups_) {
@@ -235,7 +234,7 @@ void Mirrors::send_beacons() {
       wire::BeaconGroup beacon;
       beacon.record = group->record;
       if (reign != nullptr) beacon.reign = reign->number();
-      if (reign != nullptr) beacon.done_below = reign->done_below();
+      if (reign != nullptr) beacon.done_below = reign->forwarder().done_below();
       wire::MirrorBeaconRequest& request = all[server_of(member.target)];
       request.groups.push_back(std::move(beacon));
       if (request.groups.size() < wire::kMaxBeaconGroups) continue;
@@ -268,7 +267,7 @@ void Mirrors::note_answer(TargetId id, ServerId server, const wire::BeaconAnswer
     if ((answer.flags & wire::BeaconAnswer::kFresh) != 0) group->fresh_others.insert(server);
     return;
   }
-  for (const auto& [target, follower] : group->reign->followers()) {
+  for (const auto& [target, follower] : group->reign->forwarder().followers()) {
     if (follower->server != server) continue;
     follower->heard = parts_.executor.now();
     follower->answers = true;

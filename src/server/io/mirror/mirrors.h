@@ -8,18 +8,16 @@
 
 #include "group/timing.h"
 #include "job/gate.h"
-#include "rpc/call.h"
 #include "server/io/mirror/group_keeper.h"
+#include "server/io/mirror/member.h"
 #include "server/io/mirror/mirror_group.h"
 #include "server/io/mirror/reign.h"
 #include "server/io/parts.h"
 #include "server/io/registration.h"
-#include "wire/mirror_forward_messages.h"
 
 namespace spate::io {
 
-/// The groups that targets of this server belong to: it obeys their records as a member, takes over as the primary, and
-/// answers the requests of other members.
+/// The groups that targets of this server belong to: it obeys their records as a member, and takes over as the primary.
 ///
 /// Life cycle: construct -> load() awaited -> start() -> leave(), when the server begins to stop -> stop() awaited ->
 /// destroyed. Without start() it knows no groups but those of load(), and leads none. After leave() requests for groups
@@ -50,14 +48,8 @@ class Mirrors final : public MirrorHost {
   /// Whether each known group is as its record says: this member serves, and leads if it is the primary.
   bool settled() const;
 
-  // Requests of other members. Each call yields a reply, even if it refuses the request. Only the server of the group's
-  // primary is obeyed.
-  job::Task<wire::MirrorForwardReply> take(const rpc::Call& call, wire::MirrorForwardRequest request);
-  job::Task<wire::MirrorBeaconReply> take(const rpc::Call& call, wire::MirrorBeaconRequest request);
-  job::Task<wire::MirrorObeyReply> take(const rpc::Call& call, wire::MirrorObeyRequest request);
-  wire::MirrorRecordsReply take(const rpc::Call& call, const wire::MirrorRecordsRequest& request);
-  job::Task<wire::MirrorWindowReply> take(const rpc::Call& call, wire::MirrorWindowRequest request);
-  job::Task<wire::MirrorFencesReply> take(const rpc::Call& call, wire::MirrorFencesRequest request);
+  /// Answers the requests of other members.
+  MirrorMember& member() { return member_; }
 
   Parts& parts() override { return parts_; }
   MirrorPeers& peers() override { return *peers_; }
@@ -65,9 +57,12 @@ class Mirrors final : public MirrorHost {
   CopyPace& pace() override { return pace_; }
   job::Task<void> alter(MirrorGroup& group, Alteration what, job::StopToken stop) override;
   void contradicted() override { doubt_ = true; }
+  MirrorGroup* find(TargetId group) override;
+  MirrorGroup* learn(const DataGroup& record) override;
+  job::Task<Result<void>> obey(MirrorGroup& group) override;
+  bool is_leaving() const override { return leaving_; }
 
  private:
-  MirrorGroup* find(TargetId group);
   MirrorGroup* find_or_make(const DataGroup& record);
 
   // Background work (mirrors.cc).
@@ -77,7 +72,6 @@ class Mirrors final : public MirrorHost {
   job::Task<void> fetch_map();
   bool is_map_short() const;
   void send_beacons();
-  static bool gets_beacon(const MirrorGroup& group, const GroupMember& member);
   job::Task<void> send_beacon(ServerId server, wire::MirrorBeaconRequest request);
   void note_answer(TargetId group, ServerId server, const wire::BeaconAnswer& answer, MonoTime sent);
   void show();
@@ -85,32 +79,14 @@ class Mirrors final : public MirrorHost {
   // The life of a group (mirrors_groups.cc).
   job::Task<void> mind(MirrorGroup& group);
   void mind_members(Reign& reign);
-  static bool is_nobody_older(const MirrorGroup& group);
   bool must_take_over(const MirrorGroup& group) const;
   job::Task<void> take_over(MirrorGroup& group);
   void begin_reign(MirrorGroup& group);
   job::Task<void> reign_over(std::shared_ptr<Reign> reign, std::vector<ChangedRegion> doubtful, MonoTime serves_from);
   job::Task<void> hand_over_one(MirrorGroup& group);
   bool is_handed_over() const;
-  void learn(const DataGroup& record);
   job::Task<void> obey_later(MirrorGroup& group);
-  /// Ends when this member obeys the newest record that it knows, or cannot.
-  job::Task<Result<void>> obey(MirrorGroup& group, job::StopToken stop);
   job::Task<Result<void>> obey_now(MirrorGroup& group, DataGroup record);
-  static bool may_obey(const MirrorGroup& group, const DataGroup& record);
-
-  // Answers of a member to its primary (mirrors_member.cc).
-  wire::BeaconAnswer answer_beacon(const rpc::Call& call, const wire::BeaconGroup& beacon);
-  std::uint8_t flags_of(const MirrorGroup& group) const;
-  /// The group, if it obeys this epoch, this member is not its primary, and the call is from its primary's server.
-  /// Otherwise null, with the reason in `why`. `Request` has a group and an epoch.
-  template <typename Request>
-  MirrorGroup* obeying(const rpc::Call& call, const Request& request, wire::MirrorVerdict& why) {
-    return obeying(call, request.group, request.epoch, why);
-  }
-  MirrorGroup* obeying(const rpc::Call& call, TargetId group, std::uint64_t epoch, wire::MirrorVerdict& why);
-  job::Task<Result<flow::PooledBuffer>> receive(const rpc::Call& call, std::uint64_t bytes);
-  job::Task<Errc> carry_out_once(MirrorGroup& group, const wire::MirrorForwardRequest& request, ByteView data);
 
   Parts& parts_;
   const group::Timing timing_;
@@ -120,7 +96,6 @@ class Mirrors final : public MirrorHost {
   std::unique_ptr<MirrorPeers> peers_;
   ServerId self_;
   CopyPace pace_;
-  flow::BufferPool pool_;  // for data from other members: clients cannot use it up
   std::map<TargetId, std::unique_ptr<MirrorGroup>> groups_;
   std::set<TargetId> asked_for_;  // unknown groups that requests name
   bool leaving_ = false;          // the process is about to end
@@ -135,6 +110,7 @@ class Mirrors final : public MirrorHost {
   log::RateLimit keeper_log_;
   job::Event woken_;  // set when there is something to look at
   job::StopSource stopping_;
+  MirrorMember member_;
   job::Gate gate_;
   metrics::Gauge led_;
   metrics::Gauge degraded_;

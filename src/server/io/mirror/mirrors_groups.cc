@@ -17,11 +17,25 @@ constexpr Duration kFreshPrimary = std::chrono::seconds(3);
 constexpr Duration kFreshBackup = std::chrono::seconds(5);
 constexpr Duration kAfterReboot = std::chrono::seconds(7);
 
+/// A process that was started anew does not go on as a serving member: others may have left it out, and it does not
+/// know which part of a change it has seen. The primary takes it in again as a returning member.
+bool may_obey(const MirrorGroup& group, const DataGroup& record) { return !group.fresh || !record.serves(group.self); }
+
+/// No other member that serves has more than the store of this one: there is none, or its process is new, too. (The
+/// process alone may be new, while the machine of this one has lost what was not synced.)
+bool is_nobody_older(const MirrorGroup& group) {
+  if (group.rebooted && group.record.serving() > 1) return false;
+  return std::ranges::all_of(group.record.members, [&group](const GroupMember& member) {
+    if (member.target == group.self || member.state != MemberState::kServing) return true;
+    return group.fresh_others.contains(server_of(member.target));
+  });
+}
+
 }  // namespace
 
-void Mirrors::learn(const DataGroup& record) {
+MirrorGroup* Mirrors::learn(const DataGroup& record) {
   MirrorGroup* const group = find_or_make(record);
-  if (group == nullptr) return;
+  if (group == nullptr || keeper_ == nullptr) return nullptr;
   if (record.epoch > group->record.epoch) {
     group->record = record;
     group->fresh_others.clear();
@@ -29,16 +43,11 @@ void Mirrors::learn(const DataGroup& record) {
     group->pulse();
   }
   if (group->obeyed < group->record.epoch && may_obey(*group, group->record)) job::spawn(gate_, obey_later(*group));
-}
-
-/// A process that was started anew does not go on as a serving member: others may have left it out, and it does not
-/// know which part of a change it has seen. The primary takes it in again as a returning member.
-bool Mirrors::may_obey(const MirrorGroup& group, const DataGroup& record) {
-  return !group.fresh || !record.serves(group.self);
+  return group;
 }
 
 job::Task<void> Mirrors::obey_later(MirrorGroup& group) {
-  const auto obeyed = co_await obey(group, stopping_);
+  const auto obeyed = co_await obey(group);
   if (!obeyed && !stopping_.stopped())
     SPATE_LOG("server/io", warn, "the record of a group is not stored yet group={} error={}", group.id, obeyed.error());
   if (obeyed && group.is_primary() && !group.minded) co_await mind(group);  // clients wait for it
@@ -51,7 +60,7 @@ job::Task<void> Mirrors::hand_over_one(MirrorGroup& group) {
   co_await reign->hand_over();
   group.hands_over = false;
   if (group.is_primary()) co_return;
-  const auto obeyed = co_await obey(group, stopping_);  // its reign has ended then
+  const auto obeyed = co_await obey(group);  // its reign has ended then
   if (!obeyed) co_return;
   wire::MirrorObeyRequest request;
   request.record = group.record;
@@ -66,8 +75,8 @@ job::Task<void> Mirrors::hand_over_one(MirrorGroup& group) {
               told.error());
 }
 
-job::Task<Result<void>> Mirrors::obey(MirrorGroup& group, job::StopToken stop) {
-  SPATE_CO_TRY(const auto turn, co_await group.obey_turn.acquire(1, stop));
+job::Task<Result<void>> Mirrors::obey(MirrorGroup& group) {
+  SPATE_CO_TRY(const auto turn, co_await group.obey_turn.acquire(1, stopping_));
   const DataGroup record = group.record;
   if (group.obeyed >= record.epoch) co_return Result<void>();
   if (!may_obey(group, record)) co_return Error(Errc::kTryAgain, "this member has to return first");
@@ -128,7 +137,7 @@ job::Task<void> Mirrors::alter(MirrorGroup& group, Alteration what, job::StopTok
     if (!group.is_primary()) co_return;  // this reign ends, and waits for its tasks; this may be one of them
     Result<void> obeyed = Errc::kTryAgain;
     while (!obeyed && !stop.stopped()) {
-      obeyed = co_await obey(group, stop);
+      obeyed = co_await obey(group);
       if (!obeyed) std::ignore = co_await parts_.executor.sleep(kRetry, stop);
     }
     if (reply->made) co_return;
@@ -152,7 +161,7 @@ job::Task<void> Mirrors::mind(MirrorGroup& group) {
 /// Starts the tasks that the primary needs for the other members.
 void Mirrors::mind_members(Reign& reign) {
   const MonoTime now = parts_.executor.now();
-  for (const auto& [target, follower] : reign.followers()) {
+  for (const auto& [target, follower] : reign.forwarder().followers()) {
     const bool silent = follower->heard + timing_.grace < now;
     const bool goes = follower->goes && !leaving_;
     const bool serves = follower->state == MemberState::kServing;
@@ -160,7 +169,7 @@ void Mirrors::mind_members(Reign& reign) {
     if (!follower->leaves && ((serves && (silent || follower->fresh || goes)) || lost)) {
       follower->leaves = true;
       const char* const why = goes ? "it ends" : silent ? "it is silent" : "it was started anew";
-      job::spawn(reign.gate(), reign.leave_out(follower, why));
+      job::spawn(reign.gate(), reign.forwarder().leave_out(follower, why));
     }
     const bool there = follower->answers && follower->heard + timing_.message >= now;
     if (follower->state == MemberState::kAbsent && there && !follower->returns && now >= follower->returns_from &&
@@ -169,16 +178,6 @@ void Mirrors::mind_members(Reign& reign) {
       job::spawn(reign.gate(), reign.let_return(follower));
     }
   }
-}
-
-/// No other member that serves has more than the store of this one: there is none, or its process is new, too. (The
-/// process alone may be new, while the machine of this one has lost what was not synced.)
-bool Mirrors::is_nobody_older(const MirrorGroup& group) {
-  if (group.rebooted && group.record.serving() > 1) return false;
-  return std::ranges::all_of(group.record.members, [&group](const GroupMember& member) {
-    if (member.target == group.self || member.state != MemberState::kServing) return true;
-    return group.fresh_others.contains(server_of(member.target));
-  });
 }
 
 bool Mirrors::must_take_over(const MirrorGroup& group) const {

@@ -19,7 +19,7 @@ void Reign::record_changed() {
   if (stopping_.stopped()) return;
   for (const GroupMember& member : group_.record.members) {
     if (member.target == group_.self) continue;
-    MirrorFollowerPtr& follower = followers_[member.target];
+    MirrorFollowerPtr& follower = forwarder_.followers()[member.target];
     const bool left =
         follower != nullptr && member.state == MemberState::kAbsent && follower->state != MemberState::kAbsent;
     if (left) follower->gone.request_stop();
@@ -57,11 +57,11 @@ job::Task<void> Reign::tell_reign(MirrorFollowerPtr follower) { std::ignore = co
 /// Waits until the primary before this one answers nobody any more. That is at `serves_from`, or earlier if it knows of
 /// this reign.
 job::Task<void> Reign::wait_to_serve(MonoTime serves_from) {
-  for (const auto& [target, follower] : followers_) {
+  for (const auto& [target, follower] : forwarder_.followers()) {
     if (!follower->yields) job::spawn(gate_, tell_reign(follower));
   }
   const auto yields = [](const auto& entry) { return entry.second->yields; };
-  while (parts_.executor.now() < serves_from && !std::ranges::all_of(followers_, yields)) {
+  while (parts_.executor.now() < serves_from && !std::ranges::all_of(forwarder_.followers(), yields)) {
     const MonoTime next = std::min(serves_from, parts_.executor.now() + kYieldPause);
     const auto slept = co_await parts_.executor.sleep_until(next, stopping_);
     if (!slept) co_return;
@@ -84,7 +84,7 @@ job::Task<void> Reign::open(std::vector<ChangedRegion> doubtful, MonoTime serves
   record_changed();
   for (const GroupMember& member : std::vector<GroupMember>(group_.record.members)) {
     if (member.target == group_.self) continue;
-    const MirrorFollowerPtr follower = followers_[member.target];
+    const MirrorFollowerPtr follower = forwarder_.followers()[member.target];
     bool obeys = false;
     while (!obeys && follower->state == MemberState::kServing && !stopping_.stopped() && !follower->gone.stopped()) {
       const auto reply = co_await ask_to_obey(*follower);
@@ -110,7 +110,7 @@ job::Task<void> Reign::open(std::vector<ChangedRegion> doubtful, MonoTime serves
     const RangeLocks::Range whole;
     auto lock = co_await locks_.take(doubtful[i].datafile, whole, stopping_);
     if (!lock) co_return;
-    const auto copied = co_await copy_datafile(doubtful[i].datafile, one, nullptr);
+    const auto copied = co_await copier_.copy_datafile(doubtful[i].datafile, one, nullptr);
     if (copied) ++i;
     if (copied || stopping_.stopped()) continue;
     SPATE_LOG("server/io", warn, "the copies of a datafile are not made equal yet group={} error={}", group_.id,
@@ -124,18 +124,9 @@ job::Task<void> Reign::open(std::vector<ChangedRegion> doubtful, MonoTime serves
             doubtful.size());
 }
 
-job::Task<void> Reign::leave_out(MirrorFollowerPtr follower, const char* why) {
-  SPATE_LOG("server/io", warn, "a member of a group is left out: {} group={} target={}", why, group_.id,
-            follower->target);
-  MirrorHost::Alteration what;
-  what.members.push_back({follower->target, MemberState::kAbsent});
-  co_await host_.alter(group_, std::move(what), stopping_);
-  follower->leaves = false;
-}
-
 job::Task<void> Reign::hand_over() {
   MirrorHost::Alteration what;
-  for (const auto& [target, follower] : followers_) {
+  for (const auto& [target, follower] : forwarder_.followers()) {
     if (follower->state != MemberState::kServing) continue;
     const bool there = follower->heard + host_.timing().message >= parts_.executor.now();
     if (!follower->goes && there) what.primary = target;
@@ -147,7 +138,7 @@ job::Task<void> Reign::hand_over() {
 
 void Reign::halt() {
   stopping_.request_stop(Errc::kNotPrimary);
-  for (const auto& [target, follower] : followers_) follower->gone.request_stop();
+  for (const auto& [target, follower] : forwarder_.followers()) follower->gone.request_stop();
 }
 
 job::Task<void> Reign::end() {
@@ -169,12 +160,12 @@ job::Task<Result<void>> Reign::mend(DatafileId datafile, RangeLocks::Range range
     } else {
       for (std::uint64_t r = first; r <= last; ++r) regions.push_back({datafile, false, r});
     }
-    const auto copied = co_await copy_datafile(datafile, regions, nullptr);
+    const auto copied = co_await copier_.copy_datafile(datafile, regions, nullptr);
     if (copied || stopping_.stopped()) co_return copied;
     if (copied.code() == Errc::kIoError) co_return copied;
     // A member that does not even take this member's data becomes absent. Its return mends its copy.
-    for (const auto& [target, follower] : std::map<TargetId, MirrorFollowerPtr>(followers_)) {
-      if (counts(*follower)) co_await evict(follower, "its copy cannot be made equal");
+    for (const auto& [target, follower] : std::map<TargetId, MirrorFollowerPtr>(forwarder_.followers())) {
+      if (forwarder_.counts(*follower)) co_await forwarder_.evict(follower, "its copy cannot be made equal");
     }
   }
 }

@@ -23,7 +23,7 @@ job::Task<Result<void>> Reign::window_of(MirrorFollowerPtr follower, std::uint64
   SPATE_CO_TRY(const auto reply, co_await host_.peers().call<wire::MirrorWindowReply>(
                                      follower->server, MirrorPeers::Lane::kData, request, options));
   if (reply.verdict != wire::MirrorVerdict::kDone) co_return Error(Errc::kTryAgain, "the member does not obey yet");
-  if (reply.status != Errc::kOk) co_await evict(follower, "it could not make changes durable");
+  if (reply.status != Errc::kOk) co_await forwarder_.evict(follower, "it could not make changes durable");
   if (reply.status != Errc::kOk) co_return reply.status;
   co_return Result<void>();
 }
@@ -31,16 +31,12 @@ job::Task<Result<void>> Reign::window_of(MirrorFollowerPtr follower, std::uint64
 job::Task<void> Reign::close_window() {
   if (!leads() || !group_.record.is_whole() || group_.log.size() == 0) co_return;
   const job::Gate::Holder in(gate_);
-  const std::uint64_t window = window_++;
-  // Changes that began in this window or before have lower numbers than this.
-  const std::uint64_t first_after = next_number_;
-  while (done_below() < first_after) {
-    const auto ended = co_await one_ended_.wait(stopping_);
-    if (!ended) co_return;
-  }
+  const std::uint64_t window = forwarder_.next_window();
+  const auto ended = co_await forwarder_.wait_until_done();  // also those that began in earlier windows
+  if (!ended) co_return;
   const std::uint64_t epoch = group_.record.epoch;
   std::vector<MirrorFollowerPtr> all;
-  for (const auto& [target, follower] : followers_) all.push_back(follower);
+  for (const auto& [target, follower] : forwarder_.followers()) all.push_back(follower);
   std::vector<job::Task<Result<void>>> tasks;
   if (!planted(Defect::kLogDroppedEarly)) {
     tasks.push_back(sync_noted(parts_, group_, window, token()));

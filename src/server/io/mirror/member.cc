@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a member answers its primary.
+#include "server/io/mirror/member.h"
+
 #include <algorithm>
 #include <array>
 
 #include "model/defect.h"
 #include "server/io/mirror/member_changes.h"
-#include "server/io/mirror/mirrors.h"
 #include "server/io/store.h"
 
 namespace spate::io {
@@ -14,31 +14,39 @@ using wire::MirrorVerdict;
 
 namespace {
 
+constexpr std::uint64_t kMirrorBuffers = 64ULL << 20U;
+
 /// Whether the call is of the server whose target is the primary of this record.
 bool leads(const rpc::Call& call, const DataGroup& record) { return call.peer->server == server_of(record.primary); }
 
 }  // namespace
 
-std::uint8_t Mirrors::flags_of(const MirrorGroup& group) const {
+MirrorMember::MirrorMember(MirrorHost& host, Parts& parts, job::StopSource& stopping, metrics::Registry& metrics)
+    : host_(host),
+      parts_(parts),
+      stopping_(stopping),
+      pool_(parts.flow.network.network(), parts.executor, {kMirrorBuffers, flow::kMaxBufferBytes, "mirrors"}, metrics) {
+}
+
+std::uint8_t MirrorMember::flags_of(const MirrorGroup& group) const {
   std::uint8_t flags = 0;
-  if (leaving_) flags |= wire::BeaconAnswer::kLeaves;
+  if (host_.is_leaving()) flags |= wire::BeaconAnswer::kLeaves;
   if (group.fresh && group.serves()) flags |= wire::BeaconAnswer::kFresh;
   if (group.lacks_all) flags |= wire::BeaconAnswer::kLacksAll;
   return flags;
 }
 
-job::Task<wire::MirrorBeaconReply> Mirrors::take(const rpc::Call& call, wire::MirrorBeaconRequest request) {
+job::Task<wire::MirrorBeaconReply> MirrorMember::take(const rpc::Call& call, wire::MirrorBeaconRequest request) {
   wire::MirrorBeaconReply reply;
   for (const wire::BeaconGroup& beacon : request.groups) reply.groups.push_back(answer_beacon(call, beacon));
   co_return reply;
 }
 
-wire::BeaconAnswer Mirrors::answer_beacon(const rpc::Call& call, const wire::BeaconGroup& beacon) {
+wire::BeaconAnswer MirrorMember::answer_beacon(const rpc::Call& call, const wire::BeaconGroup& beacon) {
   wire::BeaconAnswer answer;
   if (!leads(call, beacon.record)) return answer;
-  MirrorGroup* const group = find_or_make(beacon.record);
-  if (group == nullptr || keeper_ == nullptr) return answer;
-  learn(beacon.record);
+  MirrorGroup* const group = host_.learn(beacon.record);
+  if (group == nullptr) return answer;
   if (beacon.record.epoch < group->record.epoch) {
     answer.flags = wire::BeaconAnswer::kKnowsLater;
     return answer;
@@ -53,16 +61,15 @@ wire::BeaconAnswer Mirrors::answer_beacon(const rpc::Call& call, const wire::Bea
   return answer;
 }
 
-job::Task<wire::MirrorObeyReply> Mirrors::take(const rpc::Call& call, wire::MirrorObeyRequest request) {
+job::Task<wire::MirrorObeyReply> MirrorMember::take(const rpc::Call& call, wire::MirrorObeyRequest request) {
   wire::MirrorObeyReply reply;
   reply.verdict = MirrorVerdict::kStranger;
   // Also the one that was the primary may say who is it now.
-  const MirrorGroup* const known = find(request.record.id);
+  const MirrorGroup* const known = host_.find(request.record.id);
   if (!leads(call, request.record) && (known == nullptr || !leads(call, known->record))) co_return reply;
-  MirrorGroup* const group = find_or_make(request.record);
-  if (group == nullptr || keeper_ == nullptr) co_return reply;
-  learn(request.record);
-  if (!group->accusing) std::ignore = co_await obey(*group, stopping_);
+  MirrorGroup* const group = host_.learn(request.record);
+  if (group == nullptr) co_return reply;
+  if (!group->accusing) std::ignore = co_await host_.obey(*group);
   reply.flags = flags_of(*group);
   const std::uint64_t epoch = request.record.epoch;
   reply.verdict = MirrorVerdict::kNotYet;
@@ -84,8 +91,8 @@ job::Task<wire::MirrorObeyReply> Mirrors::take(const rpc::Call& call, wire::Mirr
   co_return reply;
 }
 
-MirrorGroup* Mirrors::obeying(const rpc::Call& call, TargetId id, std::uint64_t epoch, MirrorVerdict& why) {
-  MirrorGroup* const group = find(id);
+MirrorGroup* MirrorMember::obeying(const rpc::Call& call, TargetId id, std::uint64_t epoch, MirrorVerdict& why) {
+  MirrorGroup* const group = host_.find(id);
   why = MirrorVerdict::kStranger;
   if (group == nullptr) return nullptr;
   if (planted(Defect::kEpochUnchecked)) return group;
@@ -101,7 +108,7 @@ MirrorGroup* Mirrors::obeying(const rpc::Call& call, TargetId id, std::uint64_t 
 }
 
 /// Receives the message of bulk data that comes with a forwarded write.
-job::Task<Result<flow::PooledBuffer>> Mirrors::receive(const rpc::Call& call, std::uint64_t bytes) {
+job::Task<Result<flow::PooledBuffer>> MirrorMember::receive(const rpc::Call& call, std::uint64_t bytes) {
   SPATE_CO_TRY(flow::PooledBuffer buffer,
                co_await pool_.acquire(ClientId(), std::max(bytes, flow::kMinUnitBytes), call.stop));
   const std::shared_ptr<wire::BulkSeals> seals = call.peer->bulk_seals;
@@ -124,7 +131,7 @@ job::Task<Result<flow::PooledBuffer>> Mirrors::receive(const rpc::Call& call, st
   co_return std::move(buffer);
 }
 
-job::Task<wire::MirrorForwardReply> Mirrors::take(const rpc::Call& call, wire::MirrorForwardRequest request) {
+job::Task<wire::MirrorForwardReply> MirrorMember::take(const rpc::Call& call, wire::MirrorForwardRequest request) {
   wire::MirrorForwardReply reply;
   MirrorGroup* group = obeying(call, request, reply.verdict);
   if (group == nullptr) co_return reply;
@@ -156,7 +163,8 @@ job::Task<wire::MirrorForwardReply> Mirrors::take(const rpc::Call& call, wire::M
   co_return reply;
 }
 
-job::Task<Errc> Mirrors::carry_out_once(MirrorGroup& group, const wire::MirrorForwardRequest& request, ByteView data) {
+job::Task<Errc> MirrorMember::carry_out_once(MirrorGroup& group, const wire::MirrorForwardRequest& request,
+                                             ByteView data) {
   if (group.taken.is_past(request.number)) co_return Errc::kOk;
   if (const auto earlier = group.taken.find(request.number)) {
     std::ignore = co_await earlier->ended.wait();
@@ -168,7 +176,7 @@ job::Task<Errc> Mirrors::carry_out_once(MirrorGroup& group, const wire::MirrorFo
   co_return done.code();
 }
 
-wire::MirrorRecordsReply Mirrors::take(const rpc::Call& call, const wire::MirrorRecordsRequest& request) {
+wire::MirrorRecordsReply MirrorMember::take(const rpc::Call& call, const wire::MirrorRecordsRequest& request) {
   wire::MirrorRecordsReply reply;
   const MirrorGroup* const group = obeying(call, request, reply.verdict);
   if (group == nullptr) return reply;
@@ -183,7 +191,7 @@ wire::MirrorRecordsReply Mirrors::take(const rpc::Call& call, const wire::Mirror
   return reply;
 }
 
-job::Task<wire::MirrorWindowReply> Mirrors::take(const rpc::Call& call, wire::MirrorWindowRequest request) {
+job::Task<wire::MirrorWindowReply> MirrorMember::take(const rpc::Call& call, wire::MirrorWindowRequest request) {
   wire::MirrorWindowReply reply;
   MirrorGroup* const group = obeying(call, request, reply.verdict);
   if (group == nullptr) co_return reply;
@@ -199,7 +207,7 @@ job::Task<wire::MirrorWindowReply> Mirrors::take(const rpc::Call& call, wire::Mi
   co_return reply;
 }
 
-job::Task<wire::MirrorFencesReply> Mirrors::take(const rpc::Call& call, wire::MirrorFencesRequest request) {
+job::Task<wire::MirrorFencesReply> MirrorMember::take(const rpc::Call& call, wire::MirrorFencesRequest request) {
   wire::MirrorFencesReply reply;
   MirrorGroup* const group = obeying(call, request, reply.verdict);
   if (group == nullptr) co_return reply;

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Forwarder: sends a primary's changes to the other members of its group (docs/availability.md, "Mirrored data").
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "group/timing.h"
+#include "job/gate.h"
+#include "server/io/mirror/copy_pace.h"
+#include "server/io/mirror/mirror_group.h"
+#include "server/io/mirror/peers.h"
+#include "server/io/parts.h"
+#include "wire/mirror_forward_messages.h"
+
+namespace spate::io {
+
+/// The interface to Mirrors of those parts that it is made of.
+class MirrorHost {
+ public:
+  virtual ~MirrorHost() = default;
+  virtual Parts& parts() = 0;
+  virtual MirrorPeers& peers() = 0;
+  virtual const group::Timing& timing() const = 0;
+  virtual CopyPace& pace() = 0;
+
+  /// Null if the group is not known here.
+  virtual MirrorGroup* find(TargetId group) = 0;
+  /// Takes over a record if it is newer than what is known, and has this member obey it later. Returns the group; null
+  /// if this server keeps none of its members, or if Mirrors has not been started.
+  virtual MirrorGroup* learn(const DataGroup& record) = 0;
+  /// Ends when this member obeys the newest record that it knows, or cannot.
+  virtual job::Task<Result<void>> obey(MirrorGroup& group) = 0;
+  /// Whether the process is about to end.
+  virtual bool is_leaving() const = 0;
+
+  /// A change of a group's record: new states of some members, and the new primary (0: it stays).
+  struct Alteration {
+    std::vector<GroupMember> members;
+    TargetId primary;
+    bool renew = false;  // the epoch rises also if nothing else changes
+  };
+  /// Asks the meta server for it, again and again. Ends when the record is as wanted, when this member may not make it
+  /// so, or when `stop` fires.
+  virtual job::Task<void> alter(MirrorGroup& group, Alteration what, job::StopToken stop) = 0;
+  /// A member knows a later record, so the record should be read again.
+  virtual void contradicted() = 0;
+};
+
+/// Another member, from its joining to its absence.
+struct MirrorFollower {
+  MirrorFollower(TargetId its_target, MonoTime now) : target(its_target), server(server_of(its_target)), heard(now) {}
+  const TargetId target;
+  const ServerId server;
+  MonoTime acknowledged{Duration(-1)};  // when the newest acknowledged beacon was sent; negative: none was
+  MonoTime heard;                       // when it answered last, or when its time to answer began
+  std::uint64_t obeyed = 0;
+  bool answers = false;  // it has answered since it became absent
+  bool fresh = false;    // it must return before it may serve
+  bool lacks_all = false;
+  bool yields = false;    // it knows that this reign has begun, so it does not lead
+  bool goes = false;      // its process is about to end
+  bool follows = false;   // joining: it receives all changes
+  bool failed = false;    // joining: it has missed a change, so it begins again
+  bool returns = false;   // a task is making it return
+  bool leaves = false;    // a task is making it absent
+  bool promoted = false;  // it is about to serve: changes wait for it
+  MemberState state = MemberState::kAbsent;
+  MonoTime returns_from;  // its return does not begin before this
+  job::StopSource gone;   // fires when it becomes absent: nobody waits for it then
+};
+using MirrorFollowerPtr = std::shared_ptr<MirrorFollower>;
+using MirrorFollowers = std::map<TargetId, MirrorFollowerPtr>;
+
+/// Whether a member that answers so keeps its place: it is not at fault, and the change fails.
+bool is_refusal(Errc status);
+
+/// Numbers the changes of one reign and sends them to the other members. A member that does not answer, or cannot make
+/// a change, becomes absent.
+///
+/// It lives as long as its reign. All of its tasks end early when `stopping` fires. One executor; pinned. What the
+/// constructor takes outlives it.
+class Forwarder {
+ public:
+  /// `reign`: the number of the reign. `gate` holds what is under way.
+  Forwarder(MirrorHost& host, MirrorGroup& group, std::uint64_t reign, job::StopSource& stopping, job::Gate& gate);
+  Forwarder(const Forwarder&) = delete;
+  Forwarder& operator=(const Forwarder&) = delete;
+
+  /// A change's number, while it is under way.
+  class Running {
+   public:
+    explicit Running(Forwarder& forwarder)
+        : forwarder_(forwarder), holder_(forwarder.gate_), number_(forwarder.next_number_++) {
+      forwarder_.running_.insert(number_);
+    }
+    Running(const Running&) = delete;
+    Running& operator=(const Running&) = delete;
+    ~Running() {
+      forwarder_.running_.erase(number_);
+      forwarder_.one_ended_.set();
+      forwarder_.one_ended_.reset();
+    }
+    std::uint64_t number() const { return number_; }
+
+   private:
+    Forwarder& forwarder_;
+    const job::Gate::Holder holder_;
+    const std::uint64_t number_;
+  };
+
+  MirrorFollowers& followers() { return followers_; }
+  const MirrorFollowers& followers() const { return followers_; }
+  /// All changes with lower numbers have ended.
+  std::uint64_t done_below() const { return running_.empty() ? next_number_ : *running_.begin(); }
+  /// Waits until all changes that have a number now have ended. Fails if the reign ends.
+  job::Task<Result<void>> wait_until_done();
+  /// The window of the change log that changes are noted in now.
+  std::uint64_t window() const { return window_; }
+  /// Begins the next window. Returns the one that was the last until now.
+  std::uint64_t next_window() { return window_++; }
+
+  /// A request without a number and an epoch: the caller sets the former, tell() the latter.
+  wire::MirrorForwardRequest message(DatafileId datafile, wire::MirrorChange change) const;
+  /// Sends the change to all other members, or to `only` if it is not null. Fails with the failure of a member.
+  job::Task<Result<void>> tell(const wire::MirrorForwardRequest& request, ByteView data, MirrorFollowerPtr only,
+                               TraceId trace = {});
+  /// Whether a change waits for this member.
+  bool counts(const MirrorFollower& follower) const;
+  /// Gives a member up: a joining one has failed, any other is left out. Ends when the member is absent, or when this
+  /// process is no longer the primary.
+  job::Task<void> evict(MirrorFollowerPtr follower, const char* why);
+  /// Makes the member absent.
+  job::Task<void> leave_out(MirrorFollowerPtr follower, const char* why);
+
+ private:
+  job::Task<Result<void>> tell_one(MirrorFollowerPtr follower, const wire::MirrorForwardRequest& request, ByteView data,
+                                   TraceId trace);
+
+  Parts& parts_;
+  MirrorHost& host_;
+  MirrorGroup& group_;
+  const std::uint64_t reign_;
+  job::StopSource& stopping_;
+  job::Gate& gate_;
+  MirrorFollowers followers_;
+  std::uint64_t next_number_ = 1;
+  std::set<std::uint64_t> running_;
+  job::Event one_ended_;
+  std::uint64_t window_;
+};
+
+}  // namespace spate::io
