@@ -11,6 +11,18 @@
 #include "log/log.h"
 
 namespace spate::bmi {
+namespace {
+
+Module* module_for(std::span<Module* const> modules, std::string_view url) {
+  const std::string_view scheme = module_scheme(url);
+  for (Module* module : modules) {
+    if (module->scheme() == scheme) return module;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
 std::unique_ptr<Network> make_network(std::vector<std::unique_ptr<Module>> modules, NetworkOptions options) {
   return std::make_unique<Core>(std::move(modules), options);
 }
@@ -33,17 +45,9 @@ Core::Core(std::vector<std::unique_ptr<Module>> modules, NetworkOptions options)
 Core::~Core() { modules_.clear(); }  // before the tables that the modules' sinks refer to
 
 Result<std::string> Core::listen(std::string_view url, ContextId context) {
-  Module* module = module_for(url);
+  Module* module = module_for(started_, url);
   if (module == nullptr) return Error(Errc::kNoSuchModule, "listen on " + std::string(url));
   return module->listen(url, context);
-}
-
-Module* Core::module_for(std::string_view url) const {
-  const std::string_view scheme = module_scheme(url);
-  for (Module* module : started_) {
-    if (module->scheme() == scheme) return module;
-  }
-  return nullptr;
 }
 
 namespace {
@@ -63,28 +67,27 @@ Result<std::string> list_of(std::span<const std::string> urls) {
 }  // namespace
 
 Result<Address> Core::lookup(std::span<const std::string> urls) {
-  SPATE_TRY(std::string list, list_of(urls));
-  const std::lock_guard one_lookup(lookup_mutex_);
-  {
-    const std::lock_guard lock(tables_.mutex);
-    if (const Address known = tables_.addresses.find_list(list)) return known;
-  }
-  SPATE_TRY(const Address address, add_address(urls));
-  const std::lock_guard lock(tables_.mutex);
-  tables_.addresses.add_list(std::move(list), address);
-  return address;
+  return find_or_add(
+      urls, [](AddressTable& table, const std::string& list) { return table.find_list(list); },
+      [](AddressTable& table, std::string list, Address added) { table.add_list(std::move(list), added); });
 }
 
 Result<Address> Core::claim(std::span<const std::string> urls) {
+  return find_or_add(
+      urls, [](AddressTable& table, const std::string& list) { return table.claim_released(list); },
+      [](AddressTable& table, std::string list, Address added) { table.claim(std::move(list), added); });
+}
+
+Result<Address> Core::find_or_add(std::span<const std::string> urls, FindList find, EnterList enter) {
   SPATE_TRY(std::string list, list_of(urls));
   const std::lock_guard one_lookup(lookup_mutex_);
   {
     const std::lock_guard lock(tables_.mutex);
-    if (const Address released = tables_.addresses.claim_released(list)) return released;
+    if (const Address found = find(tables_.addresses, list)) return found;
   }
   SPATE_TRY(const Address address, add_address(urls));
   const std::lock_guard lock(tables_.mutex);
-  tables_.addresses.claim(std::move(list), address);
+  enter(tables_.addresses, std::move(list), address);
   return address;
 }
 
@@ -94,14 +97,14 @@ void Core::release(Address claimed) {
     const std::lock_guard lock(tables_.mutex);
     if (!tables_.addresses.is_claimed(address)) return;
   }
-  for (const Route& route : routes_of(address)) {
+  for (const Route& route : tables_.routes_of(address)) {
     route.module->disconnect(route.peer);
     route.module->forget_failure(route.peer);
   }
   std::vector<QueuedMessage> dropped;
   {
     const std::lock_guard lock(tables_.mutex);
-    dropped = take_messages_of(address);
+    dropped = tables_.take_messages_of(address);
   }
   // Otherwise the peer's next connection would have less credit.
   for (const QueuedMessage& queued : dropped) queued.module->consumed(queued.peer, queued.charge);
@@ -118,7 +121,7 @@ Result<Address> Core::add_address(std::span<const std::string> urls) {
   std::vector<Route> routes;
   Error missing(Errc::kNoSuchModule, urls.front());
   for (const std::string& url : urls) {
-    Module* module = module_for(url);
+    Module* module = module_for(started_, url);
     if (module == nullptr) continue;
     const Result<PeerId> peer = module->lookup(url, address);
     if (peer) {
@@ -141,12 +144,6 @@ std::vector<NetworkCount> Core::counts() const {
     for (const ModuleCount& count : module->counts()) all.push_back({module->scheme(), count.name, count.value});
   }
   return all;
-}
-
-std::vector<Route> Core::routes_of(Address address) const {
-  const std::lock_guard lock(tables_.mutex);
-  const AddressEntry* entry = tables_.addresses.find(unbound(address));
-  return entry == nullptr ? std::vector<Route>() : entry->routes;
 }
 
 PeerInfo Core::peer_info(Address peer) const {
@@ -198,16 +195,16 @@ Address Core::bound(Address peer) const {
 
 void Core::disconnect(Address peer) {
   if (mark_of(peer) != 0 && bound(peer) != peer) return;
-  for (const Route& route : routes_of(peer)) route.module->disconnect(route.peer);
+  for (const Route& route : tables_.routes_of(peer)) route.module->disconnect(route.peer);
 }
 
 void Core::admit(Address peer) {
-  for (const Route& route : routes_of(peer)) route.module->admit(route.peer);
+  for (const Route& route : tables_.routes_of(peer)) route.module->admit(route.peer);
 }
 
 void Core::set_link_key(Address peer, const Key& key) {
   if (mark_of(peer) != 0 && bound(peer) != peer) return;
-  if (const auto route = current_route(peer)) route->module->set_link_key(route->peer, mark_of(peer), key);
+  if (const auto route = tables_.current_route(peer)) route->module->set_link_key(route->peer, mark_of(peer), key);
 }
 
 void Core::prefer_next_url(Address peer) {
@@ -221,22 +218,16 @@ void Core::prefer_first_url(Address peer) {
   if (AddressEntry* entry = tables_.addresses.find(unbound(peer))) entry->current = 0;
 }
 
-std::optional<Route> Core::current_route(Address peer) const {
-  const std::lock_guard lock(tables_.mutex);
-  const AddressEntry* entry = tables_.addresses.find(unbound(peer));
-  return entry == nullptr ? std::nullopt : std::optional(entry->routes[entry->current]);
-}
-
 Result<void> Core::pass_descriptor(Address peer, Tag tag, int fd) {
   if (mark_of(peer) != 0 && bound(peer) != peer) return Error(Errc::kConnectionLost, "the peer has come back");
-  const std::optional<Route> route = current_route(peer);
+  const std::optional<Route> route = tables_.current_route(peer);
   if (!route) return Error(Errc::kConnectionLost, "the peer is gone");
   return route->module->pass_descriptor(route->peer, tag, fd);
 }
 
 Result<UniqueFd> Core::take_descriptor(Address peer, Tag tag) {
   if (mark_of(peer) != 0 && bound(peer) != peer) return Error(Errc::kConnectionLost, "the peer has come back");
-  const std::optional<Route> route = current_route(peer);
+  const std::optional<Route> route = tables_.current_route(peer);
   if (!route) return Error(Errc::kConnectionLost, "the peer is gone");
   return route->module->take_descriptor(route->peer, tag);
 }
@@ -266,23 +257,8 @@ void Core::ModuleSink::unexpected(PeerId peer, Address address, Tag tag, Buffer 
 void Core::ModuleSink::forgotten(PeerId /*peer*/, Address address) {
   const std::lock_guard lock(core_.tables_.mutex);
   // Otherwise peers that connect, send and leave could leave more behind than connected peers may.
-  std::ignore = core_.take_messages_of(address);
+  std::ignore = core_.tables_.take_messages_of(address);
   core_.tables_.addresses.remove(address);
-}
-
-/// Takes the peer's unexpected messages out of the queue. Call it with the tables' lock held.
-std::vector<QueuedMessage> Core::take_messages_of(Address address) {
-  std::vector<QueuedMessage> taken;
-  const AddressEntry* entry = tables_.addresses.find(address);
-  Context* context = entry == nullptr ? nullptr : tables_.contexts.find(entry->context);
-  if (context == nullptr) return taken;
-  std::erase_if(context->messages(), [&](QueuedMessage& queued) {
-    if (queued.message.peer != address) return false;
-    taken.push_back(std::move(queued));
-    return true;
-  });
-  context->count();
-  return taken;
 }
 
 }  // namespace spate::bmi

@@ -95,16 +95,14 @@ class Core final : public Network {
     std::atomic<std::uint32_t> idle_turns{0};  // tests in a row without work
   };
 
+  using FindList = Address (*)(AddressTable& table, const std::string& list);
+  using EnterList = void (*)(AddressTable& table, std::string list, Address added);
+  /// The address that `find` yields for the URLs. If there is none, a new one, which `enter` has entered in the table.
+  Result<Address> find_or_add(std::span<const std::string> urls, FindList find, EnterList enter);
   Result<Address> add_address(std::span<const std::string> urls);
-  std::vector<QueuedMessage> take_messages_of(Address address);
-  std::vector<Route> routes_of(Address address) const;
-  std::optional<Route> current_route(Address address) const;
-  Module* module_for(std::string_view url) const;
   Context& find_context(ContextId id) const;
   void progress();
   Context& awake(ContextId id);
-  /// Moves some of the context's unexpected messages to `out`, from place `taken` on.
-  void take_messages(Context& context, std::span<UnexpectedMessage> out, std::size_t& taken);
 
   const NetworkOptions options_;
   std::deque<Loaded> modules_;

@@ -15,6 +15,29 @@ bool prepare(std::span<Module* const> modules) {
   return std::ranges::all_of(modules, [](Module* module) { return module->prepare_to_wait(); });
 }
 
+/// Moves some of the context's unexpected messages to `out`, from place `taken` on.
+void take_messages(CoreTables& tables, Context& context, std::span<UnexpectedMessage> out, std::size_t& taken) {
+  struct Taken {
+    Module* module = nullptr;
+    PeerId peer;
+    std::uint64_t charge = 0;
+  };
+  std::array<Taken, 4> batch;
+  std::size_t n = 0;
+  {
+    const std::lock_guard lock(tables.mutex);
+    std::deque<QueuedMessage>& messages = context.messages();
+    for (; n < batch.size() && taken < out.size() && !messages.empty(); ++n) {
+      QueuedMessage& queued = messages.front();
+      batch[n] = {queued.module, queued.peer, queued.charge};
+      out[taken++] = std::move(queued.message);
+      messages.pop_front();
+    }
+    context.count();
+  }
+  for (std::size_t i = 0; i < n; ++i) batch[i].module->consumed(batch[i].peer, batch[i].charge);
+}
+
 }  // namespace
 
 ContextId Core::open_context() { return tables_.contexts.open(started_).id(); }
@@ -117,30 +140,8 @@ std::size_t Core::test_unexpected(ContextId id, std::span<UnexpectedMessage> out
   const bool fresh = context.take_progressed() || (!out.empty() && context.messages_queued() >= out.size());
   if (!fresh) progress();
   std::size_t taken = 0;
-  while (taken < out.size() && context.messages_queued() > 0) take_messages(context, out, taken);
+  while (taken < out.size() && context.messages_queued() > 0) take_messages(tables_, context, out, taken);
   return taken;
-}
-
-void Core::take_messages(Context& context, std::span<UnexpectedMessage> out, std::size_t& taken) {
-  struct Taken {
-    Module* module = nullptr;
-    PeerId peer;
-    std::uint64_t charge = 0;
-  };
-  std::array<Taken, 4> batch;
-  std::size_t n = 0;
-  {
-    const std::lock_guard lock(tables_.mutex);
-    std::deque<QueuedMessage>& messages = context.messages();
-    for (; n < batch.size() && taken < out.size() && !messages.empty(); ++n) {
-      QueuedMessage& queued = messages.front();
-      batch[n] = {queued.module, queued.peer, queued.charge};
-      out[taken++] = std::move(queued.message);
-      messages.pop_front();
-    }
-    context.count();
-  }
-  for (std::size_t i = 0; i < n; ++i) batch[i].module->consumed(batch[i].peer, batch[i].charge);
 }
 
 int Core::wait_descriptor(ContextId id) const { return find_context(id).wait_descriptor(); }

@@ -6,22 +6,11 @@
 #include <optional>
 #include <span>
 
-#include "base/biased_mutex.h"
-#include "bmi/address_table.h"
-#include "bmi/context.h"
+#include "bmi/core_tables.h"
 #include "bmi/module.h"
 #include "bmi/network.h"
-#include "bmi/op_table.h"
 
 namespace spate::bmi {
-
-/// The tables of the core, and the lock that guards all of them (the contexts' own state, too).
-struct CoreTables {
-  BiasedMutex mutex;
-  AddressTable addresses;
-  OpTable ops;
-  ContextTable contexts;
-};
 
 /// A post with its destination, for a module.
 struct PreparedPost {
