@@ -90,12 +90,12 @@ class DirectedTest : public ::testing::Test {
   /// The next operation of this kind fails on each disk.
   void break_next(BytestreamOp op) {
     for (const ServerId id : world_.servers()) {
-      for (auto& disk : world_.disks(id).targets) disk->inject(op, 1, Errc::kIoError);
+      for (auto& disk : world_.disks(id).targets) disk->faults().inject(op, 1, Errc::kIoError);
     }
   }
   void heal() {
     for (const ServerId id : world_.servers()) {
-      for (auto& disk : world_.disks(id).targets) disk->clear_injected();
+      for (auto& disk : world_.disks(id).targets) disk->faults().clear();
     }
   }
   void crash_io_servers() {

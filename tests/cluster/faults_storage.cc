@@ -34,18 +34,18 @@ void FaultDriver::hurt_disks(FaultKind kind, const Target& target) {
     }
     if (random_.chance(1, 4)) {  // no end is in sight for the clients
       static constexpr std::array kRefusals = {Errc::kIoError, Errc::kNoSpace, Errc::kReadOnly};
-      disk->refuse(kDiskOps.at(random_.below(kDiskOps.size())), kRefusals.at(random_.below(kRefusals.size())));
+      disk->faults().refuse(kDiskOps.at(random_.below(kDiskOps.size())), kRefusals.at(random_.below(kRefusals.size())));
       continue;
     }
     const std::uint64_t count = 1 + random_.below(3);
     for (std::uint64_t i = 0; i < count; ++i) {
-      disk->inject(kDiskOps.at(random_.below(kDiskOps.size())), 1 + random_.below(3), Errc::kIoError);
+      disk->faults().inject(kDiskOps.at(random_.below(kDiskOps.size())), 1 + random_.below(3), Errc::kIoError);
     }
   }
   keep_in_force(kind, target, some_span(), [this, &server_disks] {
     for (auto& disk : server_disks.targets) {
       disk->set_capacity(scene_.disk_bytes);
-      disk->clear_injected();
+      disk->faults().clear();
     }
   });
 }
@@ -60,11 +60,12 @@ void FaultDriver::fail_syncs(const Target& target) {
     if (ending_) return;
     for (auto& disk : server_disks.targets) {
       const std::uint64_t count = 1 + random_.below(3);
-      for (std::uint64_t nth = 1; nth <= count; ++nth) disk->inject(trove::BytestreamOp::kSync, nth, Errc::kIoError);
+      for (std::uint64_t nth = 1; nth <= count; ++nth)
+        disk->faults().inject(trove::BytestreamOp::kSync, nth, Errc::kIoError);
     }
   });
   keep_in_force(FaultKind::kFailedSync, target, kWritten + kSynced, [this, &server_disks, server = target.server] {
-    for (auto& disk : server_disks.targets) disk->clear_injected();
+    for (auto& disk : server_disks.targets) disk->faults().clear();
     if (!ending_) crash_soon(server);
   });
 }

@@ -47,7 +47,8 @@ TEST_F(LostConnectionTest, AnErrorOfWriteBackIsToldAfterwards) {
   ClientProcess& other = start();
   const std::unique_ptr<client::File> others = open(other);
   ASSERT_OK(run(other, others->write(1000, Bytes(1000))));
-  for (auto& disk : world_.disks(kTheIoServer).targets) disk->inject(trove::BytestreamOp::kSync, 1, Errc::kIoError);
+  for (auto& disk : world_.disks(kTheIoServer).targets)
+    disk->faults().inject(trove::BytestreamOp::kSync, 1, Errc::kIoError);
   EXPECT_ERRC(run(other, others->sync()), Errc::kLostWrite);
   lose_connection(*file);
   EXPECT_ERRC(run(client_, file->sync()), Errc::kLostWrite);

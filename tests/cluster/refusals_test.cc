@@ -42,10 +42,10 @@ class RefusalsTest : public ::testing::Test {
     return run(other_, other_.client().stat(path_from_root(name)));
   }
   void refuse(BytestreamOp op, Errc code) {
-    for (auto& disk : world_.disks(ServerId(3)).targets) disk->refuse(op, code);
+    for (auto& disk : world_.disks(ServerId(3)).targets) disk->faults().refuse(op, code);
   }
   void heal() {
-    for (auto& disk : world_.disks(ServerId(3)).targets) disk->clear_injected();
+    for (auto& disk : world_.disks(ServerId(3)).targets) disk->faults().clear();
   }
 
   World world_{WorldOptions()};

@@ -37,9 +37,9 @@ void Scene::part(std::uint32_t a, std::uint32_t b, Duration span) {
 void Scene::refuse_cuts(ServerId server, Duration span) {
   journal.note(fmt::format("server {} refuses truncations", server.value));
   disturbances.begin();
-  for (auto& disk : world.disks(server).targets) disk->refuse(trove::BytestreamOp::kTruncate, Errc::kIoError);
+  for (auto& disk : world.disks(server).targets) disk->faults().refuse(trove::BytestreamOp::kTruncate, Errc::kIoError);
   world.at(world.now() + span, [this, server] {
-    for (auto& disk : world.disks(server).targets) disk->clear_injected();
+    for (auto& disk : world.disks(server).targets) disk->faults().clear();
     disturbances.end(world.now());
   });
 }

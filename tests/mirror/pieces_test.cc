@@ -169,9 +169,9 @@ TEST_F(PiecesTest, ABackupThatDiesBetweenPiecesIsLeftOutOnce) {
 TEST_F(PiecesTest, AFailureEndsTheWriteAndTheCopiesAreEqual) {
   for (const bool primary_fails : {false, true}) {
     auto& disk = *world().disks(primary_fails ? primary() : backup()).targets.front();
-    disk.refuse(trove::BytestreamOp::kWrite, Errc::kNoSpace);
+    disk.faults().refuse(trove::BytestreamOp::kWrite, Errc::kNoSpace);
     EXPECT_ERRC(run(file_->write(0, large_write_of(3))), Errc::kNoSpace);
-    disk.clear_injected();
+    disk.faults().clear();
     expect_equal_copies();
     const Bytes data = large_write_of(primary_fails ? 5 : 4);
     EXPECT_OK(run(file_->write(0, data)));

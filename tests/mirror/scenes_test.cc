@@ -229,11 +229,11 @@ TEST_F(MirrorTest, ADiskThatFailsLeavesItsServerOut) {
   for (const bool primary : {false, true}) {
     const ServerId bad = primary ? mirrors_.primary_of(*file) : mirrors_.backup_of(*file);
     auto& disk = *world().disks(bad).targets.front();
-    disk.refuse(trove::BytestreamOp::kWrite, Errc::kIoError);
+    disk.faults().refuse(trove::BytestreamOp::kWrite, Errc::kIoError);
     write(*file, 1000, bytes_of(primary ? 5 : 4, 9000));
     expect_content(*file);
     EXPECT_NE(mirrors_.primary_of(*file), bad);
-    disk.clear_injected();
+    disk.faults().clear();
     ASSERT_TRUE(mirrors_.become_whole()) << "a group lacks a copy";
     EXPECT_EQ(mirrors_.differences(), "");
   }
@@ -245,10 +245,10 @@ TEST_F(MirrorTest, AFullMemberFailsTheWriteAndNothingElse) {
   for (const bool primary : {false, true}) {
     const ServerId full = primary ? mirrors_.primary_of(*file) : mirrors_.backup_of(*file);
     auto& disk = *world().disks(full).targets.front();
-    disk.refuse(trove::BytestreamOp::kWrite, Errc::kNoSpace);
+    disk.faults().refuse(trove::BytestreamOp::kWrite, Errc::kNoSpace);
     const Bytes more = bytes_of(9, 9000);
     EXPECT_ERRC(run(file->write(20'000, more)), Errc::kNoSpace);
-    disk.clear_injected();
+    disk.faults().clear();
     ASSERT_TRUE(mirrors_.become_whole()) << "a group lacks a copy";
     expect_content(*file);
     EXPECT_EQ(mirrors_.differences(), "");

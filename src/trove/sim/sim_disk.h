@@ -67,13 +67,9 @@ class SimDisk {
   // Faults, effective at once.
   /// The machine crashes: unsynced data is lost, kept or torn. Every store on it must have been destroyed.
   void crash();
-  /// The `nth` (>= 1) operation of this kind that is carried out from now on fails with `status`. A write may do a
-  /// part. A sync loses data by errors of write-back (SimFile::fail_write_back), and the next sync does not report it.
-  void inject(BytestreamOp op, std::uint64_t nth, Errc status) { faults_.inject(op, nth, status); }
-  /// Each operation of this kind fails with `status` from now on and does nothing; a sync loses data as with inject().
-  void refuse(BytestreamOp op, Errc status) { faults_.refuse(op, status); }
-  /// Removes all injected faults that have not fired, and all refusals.
-  void clear_injected() { faults_.clear(); }
+  /// Operations that fail from now on. A write may do a part before it fails. A sync loses data by errors of write-back
+  /// (SimFile::fail_write_back), and the next sync does not report it.
+  SimFaults& faults() { return faults_; }
   void set_capacity(std::uint64_t bytes) { model_.capacity_bytes = bytes; }
   void set_model(const SimDiskModel& model) { model_ = model; }
 

@@ -161,7 +161,7 @@ TEST(SimDisk, PagesThatAFailedSyncLosesAreNotWrittenByALaterSync) {
     world.write(0, filled(kBytes, 1));
     world.run(BytestreamOp::kSync);
     world.write(0, filled(kBytes, 2));
-    world.disk.inject(BytestreamOp::kSync, 1, Errc::kIoError);
+    world.disk.faults().inject(BytestreamOp::kSync, 1, Errc::kIoError);
     EXPECT_EQ(world.run(BytestreamOp::kSync).status, Errc::kIoError);
     EXPECT_EQ(world.disk.statistics().failed_syncs, 1U);
     EXPECT_EQ(world.read(0, kBytes), filled(kBytes, 2));  // from the page cache
@@ -227,7 +227,7 @@ TEST(SimDisk, FullDiskKeepsEarlierData) {
 TEST(SimDisk, InjectedErrorHitsTheNthOperation) {
   World world(1);
   world.write(0, filled(100, 1));
-  world.disk.inject(BytestreamOp::kRead, 2, Errc::kIoError);
+  world.disk.faults().inject(BytestreamOp::kRead, 2, Errc::kIoError);
   Bytes out(100);
   EXPECT_EQ(world.run(BytestreamOp::kRead, {{0, 100}}, {out}).status, Errc::kOk);
   EXPECT_EQ(world.run(BytestreamOp::kRead, {{0, 100}}, {out}).status, Errc::kIoError);
