@@ -24,7 +24,6 @@ constinit std::atomic<int> output_fd{STDERR_FILENO};
 constinit std::atomic<Format> output_format{Format::kText};
 constinit std::atomic<Sink*> output_sink{nullptr};
 constinit std::atomic<const Clock*> output_clock{nullptr};  // null: the system's clock
-constinit std::atomic<std::uint64_t> dropped{0};
 
 constinit std::mutex file_mutex;
 std::string file_path;     // guarded by file_mutex; empty: standard error
@@ -39,10 +38,7 @@ void write_line(std::string_view text) {
   while (!text.empty()) {
     const ssize_t n = ::write(output_fd.load(std::memory_order_relaxed), text.data(), text.size());
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) {
-      dropped.fetch_add(1, std::memory_order_relaxed);
-      return;
-    }
+    if (n < 0) return;  // the disk is full, or nobody reads the pipe: the line is lost
     text.remove_prefix(static_cast<std::size_t>(n));
   }
 }
@@ -127,8 +123,6 @@ void close_file() {
   // Makes the descriptor a duplicate of standard error instead of closing it: a concurrent write may use its number.
   if (::dup3(STDERR_FILENO, output_fd.load(std::memory_order_relaxed), O_CLOEXEC) >= 0) file_path.clear();
 }
-
-std::uint64_t dropped_lines() { return dropped.load(std::memory_order_relaxed); }
 
 void vwrite(const Source& source, Level level, fmt::string_view format, fmt::format_args args) {
   // The caller may be about to report its errno.

@@ -27,9 +27,6 @@ Result<void> reopen_file();
 /// Sends lines to standard error again.
 void close_file();
 
-/// The number of lines that could not be written (disk full, broken pipe).
-std::uint64_t dropped_lines();
-
 /// Receives every finished line (without its line end) instead of the file or standard error.
 class Sink {
  public:

@@ -177,11 +177,7 @@ Result<std::vector<DatafileId>> FolderStore::read_folder(unsigned folder) {
     const std::string_view text = entry->d_name;
     if (text == "." || text == "..") continue;
     const std::optional<DatafileId> id = parse_datafile_name(text);
-    if (id && hash_folder(*id) == folder) {
-      ids.push_back(*id);
-    } else {
-      foreign_names_.fetch_add(1, std::memory_order_relaxed);
-    }
+    if (id && hash_folder(*id) == folder) ids.push_back(*id);
   }
   if (errno != 0) return errno_error(errno, "list datafiles of " + folder_.path + "/d/" + name);
   std::sort(ids.begin(), ids.end());

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <list>
 #include <mutex>
 #include <unordered_map>
@@ -39,10 +38,8 @@ class FolderStore final : public DatafileStore {
   Errc sync_entry(const DatafileId& id) override;
 
   /// Up to `max` ids after `after` ({} to begin), by hashed folder, handle, slot. Reads each folder that it touches.
-  /// Skips names that are not a datafile's, and counts them.
+  /// Skips names that are not a datafile's.
   Result<std::vector<DatafileId>> list(const DatafileId& after, std::size_t max);
-  /// Foreign names seen by the listings so far (a name is counted each time its folder is read).
-  std::uint64_t foreign_names() const { return foreign_names_.load(std::memory_order_relaxed); }
   std::size_t open_count() const;
 
  private:
@@ -70,7 +67,6 @@ class FolderStore final : public DatafileStore {
   mutable std::mutex mutex_;
   Order order_;                                              // guarded by mutex_; most recent first
   std::unordered_map<DatafileId, Order::iterator> entries_;  // guarded by mutex_
-  std::atomic<std::uint64_t> foreign_names_{0};
 };
 
 }  // namespace spate::trove

@@ -170,13 +170,12 @@ TEST_F(LocalTargetTest, KeepsToItsLimitOfOpenDatafiles) {
   for (std::uint64_t i = 1; i <= 50; ++i) EXPECT_EQ(stat(*target, id(i)).change_counter, counters[i - 1]);
 }
 
-TEST_F(LocalTargetTest, ForeignNamesAreLeftOutAndCounted) {
+TEST_F(LocalTargetTest, ListingsLeaveOutNamesThatAreNotOfDatafiles) {
   const std::shared_ptr<LocalTarget> target = open();
   write(*target, id(1), kPast);
   std::ofstream(path() + "/d/00/README") << "hello";
   std::ofstream(path() + "/d/00/0000000000000001.0") << "in the wrong folder";
   EXPECT_EQ(target->store().list({}, 10).value(), std::vector<DatafileId>{id(1)});
-  EXPECT_EQ(target->store().foreign_names(), 2U);
 }
 
 TEST_F(LocalTargetTest, WrongModeIsPutRight) {

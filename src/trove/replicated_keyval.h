@@ -50,7 +50,6 @@ class ReplicatedKeyval final : public Keyval, private CommitObserver {
   bool leading() const { return leading_; }
   /// The last entry that is decided.
   LogPosition last() const { return last_; }
-  std::uint64_t first_kept() const { return first_; }
   std::uint64_t kept_entries() const { return options_.kept_entries; }
   /// Begins a transaction that writes only a mark of the epoch. Its entry is the first of each epoch. So if an earlier
   /// primary has left entries at the end of another member's log, that log is recognized as a different one.

@@ -8,6 +8,7 @@
 #include "base/expect.h"
 #include "client/space.h"
 #include "tests/cluster/calls.h"
+#include "tests/cluster/io_service_access.h"
 
 namespace spate::cluster {
 namespace {
@@ -22,7 +23,7 @@ void wait_until_joined(World& world, ServerId server) {
   const auto joined = [&] {
     ServerProcess* const meta = world.server(kMetaServer);
     return meta != nullptr && meta->meta()->core().membership().map().find_server(server) != nullptr &&
-           world.server(server)->io()->lets_clients_in();
+           io::IoServiceTestAccess::lets_clients_in(*world.server(server)->io());
   };
   while (!joined() && world.turn(limit)) {
   }
@@ -127,7 +128,7 @@ TEST_F(AddedServer, IsAddedOnceItsMetaServerIsBack) {
   world_.kill_server(kMetaServer, Death::kProcess);
   added_ = world_.add_io_server(options_);
   world_.run_for(std::chrono::seconds(2));
-  EXPECT_FALSE(world_.server(added_)->io()->lets_clients_in());
+  EXPECT_FALSE(io::IoServiceTestAccess::lets_clients_in(*world_.server(added_)->io()));
   world_.start_server(kMetaServer);
   wait_until_joined(world_, added_);
   const auto file = create(client_, "after");

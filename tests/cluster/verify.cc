@@ -7,6 +7,7 @@
 
 #include "server/meta/store/keys.h"
 #include "server/meta/store/records.h"
+#include "tests/cluster/io_service_access.h"
 
 namespace spate::cluster {
 namespace {
@@ -203,7 +204,9 @@ void wait_until_settled(Scene& scene) {
     left = unfinished(scene.world.disks(kMetaServer).records);
     for (const ServerId id : scene.world.servers()) {
       ServerProcess* const process = scene.world.server(id);
-      if (process == nullptr || process->io() == nullptr || process->io()->has_redone_removals()) continue;
+      if (process == nullptr || process->io() == nullptr ||
+          io::IoServiceTestAccess::has_redone_removals(*process->io()))
+        continue;
       left += fmt::format(" removals of before the crash of server {}", id.value);
     }
     if (left.empty()) return;

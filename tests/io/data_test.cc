@@ -116,7 +116,7 @@ TEST_P(DataTest, RandomOperationsAgreeWithTheModel) {
     }
     if (HasFatalFailure()) return;
   }
-  EXPECT_EQ(world_.io().buffers_used(), 0U);
+  EXPECT_EQ(world_.buffers_used(), 0U);
 }
 
 TEST_P(DataTest, ALargeStreamOfManyMessages) {

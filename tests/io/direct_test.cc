@@ -82,7 +82,7 @@ TEST_F(DirectTest, RandomWritesByAllPathsEqualTheModel) {
     ASSERT_BYTES(outcome->streams[0], Bytes(begin, begin + present)) << round;
   }
   expect_content(expected);
-  EXPECT_EQ(world_.io().buffers_used(), 0U);
+  EXPECT_EQ(world_.buffers_used(), 0U);
 }
 
 TEST_F(DirectTest, ListsOfPiecesAreReadExactly) {
@@ -126,7 +126,7 @@ TEST_F(DirectTest, AnyStorageErrorInADirectStreamBecomesTheReply) {
     EXPECT_ERRC(read(0, kStreamBytes, DataPath::kDirect), Errc::kIoError);
     world_.storage(0).add({.op = BytestreamOp::kWrite, .nth = nth, .status = Errc::kIoError});
     EXPECT_ERRC(write(100, pattern(2, kStreamBytes), false, DataPath::kDirect), Errc::kIoError);
-    EXPECT_EQ(world_.io().buffers_used(), 0U);
+    EXPECT_EQ(world_.buffers_used(), 0U);
   }
 }
 

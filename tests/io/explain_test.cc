@@ -81,7 +81,7 @@ TEST_F(ExplainTest, NothingIsMovedMadeOrKept) {
     std::ignore = explained(request(true, path));
   for (const BytestreamOp op : {BytestreamOp::kWrite, BytestreamOp::kRead}) EXPECT_EQ(world_.storage(0).posted(op), 0U);
   EXPECT_EQ(written_by(Lane::kBuffered) + written_by(Lane::kDirect) + written_by(Lane::kInline), 0U);
-  EXPECT_EQ(world_.io().buffers_used(), 0U);
+  EXPECT_EQ(world_.buffers_used(), 0U);
   wire::DatafileStatRequest stat;
   stat.handle = kFile;
   stat.slots = where_.slots;

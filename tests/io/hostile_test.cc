@@ -123,7 +123,7 @@ TEST_F(HostileTest, AMessageShorterThanAnnounced) {
   const auto reply =
       world_.run(client_.write(write_request(where_, some_), {pattern(1, 100'000)}, client_.capability(kFile), cut));
   EXPECT_ERRC(reply, Errc::kProtocol);
-  EXPECT_EQ(world_.io().buffers_used(), 0U);
+  EXPECT_EQ(world_.buffers_used(), 0U);
 }
 
 // One slot's disk fails while no data comes for the other slot. The answer must not wait for that data.
@@ -172,9 +172,9 @@ TEST_F(HostileTest, AClientThatStopsSendingTimesOut) {
   world_.spawn(
       keep(client_.write(write_request(where_, some_), {pattern(1, 100'000)}, client_.capability(kFile), some), codes));
   world_.pass(std::chrono::seconds(5));
-  EXPECT_GT(world_.io().buffers_used(), 0U);
+  EXPECT_GT(world_.buffers_used(), 0U);
   world_.pass(std::chrono::seconds(120));
-  EXPECT_EQ(world_.io().buffers_used(), 0U);
+  EXPECT_EQ(world_.buffers_used(), 0U);
 }
 
 TEST_F(HostileTest, AClientThatSendsSlowlyDoesNotHoldUpARemoval) {
@@ -184,7 +184,7 @@ TEST_F(HostileTest, AClientThatSendsSlowlyDoesNotHoldUpARemoval) {
   world_.spawn(
       keep(client_.write(write_request(where_, some_), {pattern(1, 100'000)}, client_.capability(kFile), some), codes));
   world_.pass(std::chrono::seconds(5));
-  EXPECT_GT(world_.io().buffers_used(), 0U);
+  EXPECT_GT(world_.buffers_used(), 0U);
   Client server(world_, {.kind = wire::PeerKind::kServer});
   wire::DatafileRemoveRequest removal;
   removal.datafiles.push_back({kFile, where_.slots[0]});
@@ -194,7 +194,7 @@ TEST_F(HostileTest, AClientThatSendsSlowlyDoesNotHoldUpARemoval) {
   EXPECT_LT(world_.clock().now() - before, std::chrono::seconds(1));
   world_.pass(std::chrono::seconds(1));
   EXPECT_EQ(codes, std::vector<Errc>({Errc::kStaleHandle}));
-  EXPECT_EQ(world_.io().buffers_used(), 0U);
+  EXPECT_EQ(world_.buffers_used(), 0U);
 }
 
 TEST_F(HostileTest, AClientThatVanishesInAWrite) {
@@ -205,10 +205,10 @@ TEST_F(HostileTest, AClientThatVanishesInAWrite) {
   world_.spawn(
       keep(client_.write(write_request(where_, some_), {pattern(1, 100'000)}, client_.capability(kFile), some), codes));
   world_.pass(std::chrono::seconds(1));
-  EXPECT_GT(world_.io().buffers_used(), 0U);
+  EXPECT_GT(world_.buffers_used(), 0U);
   world_.fabric().kill_node(client_.node());
   world_.pass(std::chrono::seconds(1));
-  EXPECT_EQ(world_.io().buffers_used(), 0U);
+  EXPECT_EQ(world_.buffers_used(), 0U);
   world_.pass(std::chrono::seconds(10));
 }
 
@@ -229,7 +229,7 @@ TEST_F(HostileTest, AClientThatVanishesInARead) {
     world_.fabric().kill_node(victim.node());
     world_.pass(std::chrono::seconds(20));
     EXPECT_EQ(codes.size(), 1U);
-    EXPECT_EQ(world_.io().buffers_used(), 0U);
+    EXPECT_EQ(world_.buffers_used(), 0U);
   }
 }
 
@@ -321,12 +321,12 @@ TEST_F(CrowdTest, ManyHugeWritesKeepWithinThePool) {
   std::uint64_t most = 0;
   for (int i = 0; i < 4000 && codes.size() < 24; ++i) {
     world_.pass(std::chrono::microseconds(50));
-    most = std::max(most, world_.io().buffers_used());
+    most = std::max(most, world_.buffers_used());
   }
   EXPECT_EQ(codes, std::vector<Errc>(24, Errc::kOk));
   EXPECT_LE(most, 16U << 20U);
   EXPECT_GT(most, 12U << 20U);  // the pool was almost full
-  EXPECT_EQ(world_.io().buffers_used(), 0U);
+  EXPECT_EQ(world_.buffers_used(), 0U);
 }
 
 // A client that announces writes and sends nothing holds at most half of the pool, so other clients can still write.
@@ -342,14 +342,14 @@ TEST_F(CrowdTest, ASilentClientDoesNotBlockOthers) {
     world_.spawn(keep(client_.write(request, {pattern(1, 4 << 20)}, client_.capability(handle), nothing), silent));
   }
   world_.pass(std::chrono::seconds(1));
-  EXPECT_EQ(world_.io().buffers_used(), 8U << 20U);
+  EXPECT_EQ(world_.buffers_used(), 8U << 20U);
   Client other(world_, {.client = ClientId(700)});
   wire::WriteRequest request = write_request(where_, *datatype::Description::contiguous(0, 1 << 20));
   request.unit_bytes = 1 << 20;
   EXPECT_OK(world_.run(other.write(request, {pattern(1, 1 << 20)}, other.capability(kFile))));
   EXPECT_THAT(silent, ::testing::IsEmpty());
   world_.pass(std::chrono::seconds(300));
-  EXPECT_EQ(world_.io().buffers_used(), 0U);
+  EXPECT_EQ(world_.buffers_used(), 0U);
 }
 
 }  // namespace

@@ -153,7 +153,7 @@ TEST_F(PathsTest, AStorageErrorAnywhereInAStreamBecomesTheReply) {
   const auto outcome = read(0, kBytes, DataPath::kBuffered);
   ASSERT_OK(outcome);
   EXPECT_BYTES(outcome->streams[0], pattern(1, kBytes));
-  EXPECT_EQ(world_.io().buffers_used(), 0U);
+  EXPECT_EQ(world_.buffers_used(), 0U);
 }
 
 TEST_F(PathsTest, AShortReadIsContinued) {
@@ -184,7 +184,7 @@ TEST_F(PathsTest, AWriteThatFailsMidwayIsAnErrorAndGivesEverythingBack) {
     const auto outcome = write(0, pattern(1, kBytes));
     if (world_.storage(0).fired() == fired) break;
     EXPECT_ERRC(outcome, Errc::kIoError);
-    EXPECT_EQ(world_.io().buffers_used(), 0U);
+    EXPECT_EQ(world_.buffers_used(), 0U);
   }
   EXPECT_GT(world_.storage(0).fired(), 5U);
 }
@@ -215,7 +215,7 @@ TEST_F(FullTest, ADeviceThatFillsUpMidwayFailsTheWriteAndKeepsEarlierData) {
   const Bytes before = pattern(1, 40'000);
   ASSERT_OK(write(0, before));
   EXPECT_ERRC(write(100'000, pattern(2, kBytes)), Errc::kNoSpace);
-  EXPECT_EQ(world_.io().buffers_used(), 0U);
+  EXPECT_EQ(world_.buffers_used(), 0U);
   const auto outcome = read(0, 40'000, DataPath::kBuffered);
   ASSERT_OK(outcome);
   EXPECT_BYTES(outcome->streams[0], before);

@@ -48,7 +48,7 @@ TEST_F(PeerTest, ARequestedP2pPathUsesOnlyTheDevicesMemory) {
   EXPECT_EQ(moved(Lane::kPeer, Direction::kRead), data.size());
   EXPECT_EQ(copied(Lane::kPeer, Direction::kRead), data.size());
   EXPECT_EQ(world_.metric("spate_flow_bytes_total"), 2 * data.size());
-  EXPECT_EQ(world_.io().buffers_used(), 0U) << "no buffer of main memory was left behind";
+  EXPECT_EQ(world_.buffers_used(), 0U) << "no buffer of main memory was left behind";
 }
 
 TEST_F(PeerTest, EndsThatFillNoBlockAreWrittenThroughTheCache) {
@@ -130,7 +130,7 @@ TEST_F(PeerWhereItCanBeHadTest, AWriteThatTheDeviceRefusesIsCopiedToMainMemoryAn
   EXPECT_GT(copied(Lane::kDirect, Direction::kWrite), data.size()) << "what had arrived already was copied once more";
   EXPECT_LT(copied(Lane::kDirect, Direction::kWrite), 2 * data.size()) << "and the rest was not";
   expect_read(data, DataPath::kBuffered);
-  EXPECT_EQ(world_.io().buffers_used(), 0U);
+  EXPECT_EQ(world_.buffers_used(), 0U);
 }
 
 TEST_F(PeerWhereItCanBeHadTest, AStreamThatContinuesThroughTheCacheCountsAsAFallBackOfBoth) {

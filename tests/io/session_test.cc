@@ -198,10 +198,10 @@ TEST_F(SessionTest, AFenceEndsRequestsUnderWay) {
   world_.spawn(
       keep(client_.write(bulk_write(), {pattern(1, kSessionBytes)}, client_.capability(kFile), two), code, ended));
   world_.pass(std::chrono::seconds(1));
-  EXPECT_GT(world_.io().buffers_used(), 0U);
+  EXPECT_GT(world_.buffers_used(), 0U);
   EXPECT_FALSE(ended) << name(code);
   EXPECT_EQ(fence(ClientId(100), 2), Errc::kOk);
-  EXPECT_EQ(world_.io().buffers_used(), 0U);
+  EXPECT_EQ(world_.buffers_used(), 0U);
   world_.pass(std::chrono::seconds(1));
   EXPECT_TRUE(ended) << "the write is still under way";
   EXPECT_EQ(code, Errc::kSessionFenced);
@@ -234,19 +234,19 @@ TEST_F(SessionTest, ANewIncarnationEndsRequestsOfTheOlderOne) {
   world_.spawn(
       keep(client_.write(bulk_write(), {pattern(1, kSessionBytes)}, client_.capability(kFile), one), code, ended));
   world_.pass(std::chrono::seconds(1));
-  EXPECT_GT(world_.io().buffers_used(), 0U);
+  EXPECT_GT(world_.buffers_used(), 0U);
 
   Client reborn(world_);  // with its own network, so that the server does not notice the first one's loss
   auto second = reborn.another_channel();
   std::ignore = world_.run(second->call<wire::IoStatfsReply>(wire::IoStatfsRequest(), reborn.options_for(nullptr)));
   // The incarnation is 1 again, which means the same set of connections. So the server ends nothing.
-  EXPECT_GT(world_.io().buffers_used(), 0U);
+  EXPECT_GT(world_.buffers_used(), 0U);
   second->repeat_handshake();
   ASSERT_OK(world_.run(second->call<wire::IoStatfsReply>(wire::IoStatfsRequest(), reborn.options_for(nullptr))));
-  EXPECT_EQ(world_.io().buffers_used(), 0U);
+  EXPECT_EQ(world_.buffers_used(), 0U);
   EXPECT_FALSE(ended) << "its sender is told, and sends it again: its program hears nothing of that";
   world_.pass(std::chrono::seconds(1));
-  EXPECT_GT(world_.io().buffers_used(), 0U);
+  EXPECT_GT(world_.buffers_used(), 0U);
   world_.pass(std::chrono::seconds(100));  // the deadline of the write, which must end before the world does
   EXPECT_TRUE(ended) << "the write is still under way";
   EXPECT_NE(code, Errc::kOk);

@@ -72,6 +72,8 @@ class World {
   trove::FaultyBytestreams& storage(std::size_t index) { return *storages_[index]->streams; }
   trove::FaultKeyval& records() { return *faulty_keyval_; }
   trove::MemStore& store(std::size_t index) { return *storages_[index]->store; }
+  /// Bytes of the server's buffers for bulk data that are in use now.
+  std::uint64_t buffers_used() const { return metric("spate_flow_buffers_used_bytes"); }
   /// Sum of the metrics of that name.
   std::uint64_t metric(std::string_view name) const;
 

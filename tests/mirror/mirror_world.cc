@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "tests/cluster/io_service_access.h"
+
 namespace spate::cluster {
 
 WorldOptions mirror_options(std::uint64_t seed) {
@@ -35,7 +37,7 @@ bool MirrorWorld::is_whole() {
   for (const ServerId id : world.servers()) {
     ServerProcess* const server = world.server(id);
     if (server == nullptr || !server->serving()) return false;
-    if (server->io() != nullptr && !server->io()->groups_settled()) return false;
+    if (server->io() != nullptr && !io::IoServiceTestAccess::groups_settled(*server->io())) return false;
   }
   const auto all = groups();
   return !all.empty() && std::ranges::all_of(all, [](const auto& entry) { return entry.second.is_whole(); });

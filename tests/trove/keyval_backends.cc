@@ -126,7 +126,8 @@ class ReplicatedBackend final : public KeyvalBackend {
   Keyval& store() override { return *store_; }
   bool restart() override {
     const LogPosition last = store_->last();
-    const std::uint64_t first = store_->first_kept();
+    const std::uint64_t most = store_->kept_entries();
+    const std::uint64_t first = last.index > most ? last.index - most + 1 : 1;
     store_.reset();
     const bool kept = inner_->restart();
     open(kept ? last : LogPosition(), kept ? first : 1);

@@ -92,9 +92,6 @@ void IoService::register_at(RegistrationOptions options, Random& random) {
   job::spawn(parts_->gate, registration_->run());
 }
 
-bool IoService::lets_clients_in() const { return parts_->fences_known; }
-bool IoService::has_redone_removals() const { return parts_->removals_redone || parts_->options.boot == 0; }
-
 job::Task<void> IoService::stop() {
   parts_->stopping.request_stop();
   co_await parts_->mirrors->stop();
@@ -102,7 +99,6 @@ job::Task<void> IoService::stop() {
   co_await parts_->leases.stop();
 }
 
-bool IoService::groups_settled() const { return parts_->mirrors->settled(); }
 job::Task<void> IoService::hand_over() { co_await parts_->mirrors->hand_over(); }
 void IoService::leave_groups() { parts_->mirrors->leave(); }
 
@@ -143,6 +139,5 @@ job::Task<Result<void>> IoService::purge() {
 }
 
 const flow::Counters& IoService::counters() const { return parts_->counters; }
-std::uint64_t IoService::buffers_used() const { return parts_->pool.used_bytes(); }
 
 }  // namespace spate::io

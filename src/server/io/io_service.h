@@ -39,10 +39,6 @@ class IoService final : public rpc::Service {
   void start();
   /// Reports to the meta server that this server is there, in the background. `random` outlives this.
   void register_at(RegistrationOptions options, Random& random);
-  /// False: the store is new and does not know the fences yet.
-  bool lets_clients_in() const;
-  /// Whether the removals that a crash of the machine may have undone have been repeated.
-  bool has_redone_removals() const;
   /// Ends the background work, and reads that have been answered but are still sending.
   job::Task<void> stop();
   /// Has others lead this server's groups, since the process is about to end. Takes a second at most.
@@ -50,8 +46,6 @@ class IoService final : public rpc::Service {
   /// Stops leading groups, and ends the work for groups. Call it before rpc::Server::stop(), which waits for requests
   /// that may wait for other servers.
   void leave_groups();
-  /// Whether this server takes part in every group that it knows as the group's record says (Mirrors::settled()).
-  bool groups_settled() const;
 
   job::Task<Result<void>> join(rpc::Peer& peer, const wire::AuthenticateRequest& request,
                                wire::AuthenticateReply& reply) override;
@@ -60,10 +54,10 @@ class IoService final : public rpc::Service {
   job::Task<Result<void>> purge();
 
   const flow::Counters& counters() const;
-  /// Bytes of the buffers for bulk data that are in use now.
-  std::uint64_t buffers_used() const;
 
  private:
+  friend struct IoServiceTestAccess;
+
   // Each of these has a source file of its own.
   job::Task<Result<Bytes>> read(rpc::Call& call, wire::ReadRequest request);
   job::Task<Result<wire::WriteReply>> write(rpc::Call& call, wire::WriteRequest request);
@@ -85,7 +79,7 @@ class IoService final : public rpc::Service {
   job::Task<Result<wire::DatafileRangesReply>> datafile_ranges(rpc::Call& call, wire::DatafileRangesRequest request);
   job::Task<Result<wire::DatafileCopyReply>> datafile_copy(rpc::Call& call, wire::DatafileCopyRequest request);
   job::Task<Result<wire::FenceReply>> fence(rpc::Call& call, wire::FenceRequest request);
-  // All in mirror_requests.cc.
+  // mirror_requests.cc has all of these.
   job::Task<Result<wire::MirrorForwardReply>> mirror_forward(rpc::Call& call, wire::MirrorForwardRequest request);
   job::Task<Result<wire::MirrorBeaconReply>> mirror_beacon(rpc::Call& call, wire::MirrorBeaconRequest request);
   job::Task<Result<wire::MirrorObeyReply>> mirror_obey(rpc::Call& call, wire::MirrorObeyRequest request);
