@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "model/kept_space.h"
 #include "trove/datafile_name.h"
 #include "trove/direct.h"
 
@@ -83,18 +84,13 @@ Result<void> LocalTarget::try_device_memory(MutableByteView memory) const {
   return probe_device_memory(folder_.path + "/" + kTargetFileName, memory.first(direct_.alignment));
 }
 
-std::uint64_t LocalTarget::kept_bytes(std::uint64_t total_bytes) {
-  constexpr std::uint64_t kMost = 64U << 20U;
-  return std::min(kMost, total_bytes / 8);
-}
-
 Result<SpaceInfo> LocalTarget::space() const {
   struct statvfs fs{};
   if (::fstatvfs(folder_.datafiles.get(), &fs) != 0) return errno_error(errno, "space of " + folder_.path);
   SpaceInfo space;
   space.total_bytes = fs.f_blocks * fs.f_frsize;
   const std::uint64_t left = fs.f_bavail * fs.f_frsize;
-  const std::uint64_t kept = kept_bytes(space.total_bytes);
+  const std::uint64_t kept = kept_for_records(space.total_bytes);
   space.free_bytes = left > kept ? left - kept : 0;
   space.total_files = fs.f_files;
   space.free_files = fs.f_favail;

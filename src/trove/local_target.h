@@ -47,10 +47,8 @@ class LocalTarget {
   const DirectAbility& direct() const { return direct_; }
   /// Bytestreams::try_device_memory().
   Result<void> try_device_memory(MutableByteView memory) const;
-  /// The free space is what writes may still use. The last `kept_bytes` of a device are kept for the records of all
-  /// servers on it: without them, nothing could be removed from a full device.
+  /// The free space is what writes may still use (model/kept_space.h).
   Result<SpaceInfo> space() const;
-  static std::uint64_t kept_bytes(std::uint64_t total_bytes);
 
  private:
   explicit LocalTarget(TargetFolder folder) : folder_(std::move(folder)) {}

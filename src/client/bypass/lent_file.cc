@@ -8,17 +8,14 @@
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
 
-#include <algorithm>
 #include <cerrno>
 
 #include "base/shared_page.h"
 #include "job/off_loop.h"
+#include "model/kept_space.h"
 
 namespace spate::client {
 namespace {
-
-/// Twice what an io server keeps of a device for records (trove/local_target.h, kept_bytes): other clients write, too.
-constexpr std::uint64_t kLeastFree = 128U << 20U;
 
 bool lies_in_memory(int fd) {
   struct statfs fs{};
@@ -62,7 +59,8 @@ class KernelLentFile final : public LentFile, private FileCalls {
     struct statvfs fs{};
     if (::fstatvfs(file_.get(), &fs) != 0) return false;
     const std::uint64_t block = fs.f_frsize;
-    return fs.f_bavail * block > std::min(kLeastFree, fs.f_blocks * block / 4);
+    // Twice what an io server keeps: other clients write, too.
+    return fs.f_bavail * block > 2 * kept_for_records(fs.f_blocks * block);
   }
   void disown() override { std::ignore = file_.release(); }
   bool try_now(LocalMove& move) override { return move.try_now(*io_); }
