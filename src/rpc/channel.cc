@@ -163,8 +163,7 @@ job::Task<Result<void>> Channel::ensure_handshake(HandshakeGoal goal, job::StopT
   for (;;) {
     if (link_.holds()) co_return Result<void>();
     if (!handshake_runs_) break;
-    auto waited = co_await handshake_ended_.wait(stop);
-    if (!waited) co_return waited;
+    SPATE_CO_TRY(std::ignore, co_await handshake_ended_.wait(stop));
     // another handshake may have begun in the meantime
   }
   handshake_runs_ = true;

@@ -100,10 +100,8 @@ job::Task<Result<void>> File::sync() {
   const std::uint64_t told_before = written_.losses_told();
   SPATE_CO_TRY(const auto turn, co_await written_.unsynced().turn.acquire(1));
   const Limits limits = cluster_.session().limits();
-  auto datafiles = co_await sync_datafiles(limits);
-  if (!datafiles) co_return datafiles;
-  auto names = co_await sync_names(limits);
-  if (!names) co_return names;
+  SPATE_CO_TRY(std::ignore, co_await sync_datafiles(limits));
+  SPATE_CO_TRY(std::ignore, co_await sync_names(limits));
   auto told = written_.tell_losses(told_before);
   written_.keep_synced();
   co_return told;

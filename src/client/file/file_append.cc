@@ -130,9 +130,8 @@ job::Task<Result<std::uint64_t>> FileAppend::append_once(Appends::Appended& file
     end = data_.session().handover()->place_append(
         {0, params.request_id, data_.handle(), end, size, identity.client, identity.epoch});
   }
-  auto what = datatype::Description::contiguous(end, size);
-  if (!what) co_return std::move(what).error();
-  auto written = co_await data_.write_list(*what, params.memory, params.stop, capability.session_epoch);
+  SPATE_CO_TRY(const datatype::Description what, datatype::Description::contiguous(end, size));
+  auto written = co_await data_.write_list(what, params.memory, params.stop, capability.session_epoch);
   if (written) co_return end;
   // Part of the write may still take effect. It must not overwrite data that others append at its place.
   file.unsettled = true;

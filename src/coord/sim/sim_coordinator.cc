@@ -61,11 +61,9 @@ void SimService::restore(const Snapshot& old) {
 void SimService::make_later(Change change, Duration after) { late_.emplace(clock_.now() + after, std::move(change)); }
 
 job::Task<Result<void>> SimCoordinator::travel(job::StopToken stop) {
-  auto slept = co_await executor_.sleep(service_.draw(service_.faults.latency), stop);
-  if (!slept) co_return slept;
+  SPATE_CO_TRY(std::ignore, co_await executor_.sleep(service_.draw(service_.faults.latency), stop));
   if (service_.reached_by(process_)) co_return Result<void>();
-  slept = co_await executor_.sleep(kPatience, stop);
-  if (!slept) co_return slept;
+  SPATE_CO_TRY(std::ignore, co_await executor_.sleep(kPatience, stop));
   co_return Error(Errc::kUnreachable, "the coordinator");
 }
 
