@@ -99,7 +99,7 @@ job::Task<Result<void>> NameSpaceCheck::scan_inodes(bool& more) {
 void NameSpaceCheck::count_directory(const wire::DirectoryFact& fact) {
   if (counting_ && counting_->sum.directory != fact.directory) close_directory();
   if (!counting_) {
-    counting_ = Counted{fact, false};
+    counting_ = DirectoryCount{fact, false};
     return;
   }
   // If the version has changed, clients work there, and the count belongs to neither state.

@@ -31,7 +31,7 @@ class NameSpaceCheck {
 
  private:
   /// A directory whose entries are being counted, page after page.
-  struct Counted {
+  struct DirectoryCount {
     wire::DirectoryFact sum;
     bool changed = false;
   };
@@ -62,7 +62,7 @@ class NameSpaceCheck {
   unsigned pass_ = 1;
   LinkTable table_;
   Handle next_low_;  // where the next round begins
-  std::optional<Counted> counting_;
+  std::optional<DirectoryCount> counting_;
   std::set<std::pair<Handle, std::string>> misled_;  // entries already suspected of being a directory's second name
   std::unordered_map<Handle, std::vector<Name>> names_;
   bool unreadable_names_ = false;

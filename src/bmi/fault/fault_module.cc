@@ -75,7 +75,7 @@ Result<PostResult> FaultModule::pass_post(Point point, const Post& post, PostCal
 // A post that is done at once counts as a completion, too. If no fault spoils it, the post reports it; otherwise it
 // becomes an operation that completes later.
 Result<PostResult> FaultModule::done_at_once(const Post& post, const PostResult& result) {
-  Judged judged;
+  BatchVerdict judged;
   judge({post.op, Errc::kOk, result.actual_size}, judged);
   for (const PeerId peer : judged.disconnect) inner_->disconnect(peer);
   if (judged.report.empty()) return PostResult{};  // held
@@ -86,13 +86,13 @@ Result<PostResult> FaultModule::done_at_once(const Post& post, const PostResult&
 }
 
 void FaultModule::completed(std::span<const Outcome> outcomes) {
-  Judged judged;
+  BatchVerdict judged;
   for (const Outcome& outcome : outcomes) judge(outcome, judged);
   if (!judged.report.empty()) sink_->completed(judged.report);
   for (const PeerId peer : judged.disconnect) inner_->disconnect(peer);
 }
 
-void FaultModule::judge(Outcome outcome, Judged& judged) {
+void FaultModule::judge(Outcome outcome, BatchVerdict& judged) {
   Tracked tracked;
   {
     const std::lock_guard lock(mutex_);
@@ -110,7 +110,7 @@ void FaultModule::judge(Outcome outcome, Judged& judged) {
   }
 }
 
-void FaultModule::apply(const Fault& fault, const Tracked& tracked, Outcome& outcome, Judged& judged) {
+void FaultModule::apply(const Fault& fault, const Tracked& tracked, Outcome& outcome, BatchVerdict& judged) {
   const bool received = outcome.status == Errc::kOk && !tracked.room.empty();
   switch (fault.action) {
     case Action::kFail:

@@ -73,7 +73,7 @@ class FaultModule final : public Module, private Sink {
     bool leaving = false;  // it is being reported; the messages behind it still wait
   };
   /// A batch of outcomes after the plan was asked about each.
-  struct Judged {
+  struct BatchVerdict {
     std::vector<Outcome> report;
     std::vector<PeerId> disconnect;
   };
@@ -86,8 +86,8 @@ class FaultModule final : public Module, private Sink {
   using PostCall = Result<PostResult> (Module::*)(const Post&);
   Result<PostResult> pass_post(Point point, const Post& post, PostCall call);
   Result<PostResult> done_at_once(const Post& post, const PostResult& result);
-  void judge(Outcome outcome, Judged& judged);
-  void apply(const Fault& fault, const Tracked& tracked, Outcome& outcome, Judged& judged);
+  void judge(Outcome outcome, BatchVerdict& judged);
+  void apply(const Fault& fault, const Tracked& tracked, Outcome& outcome, BatchVerdict& judged);
   void hold(Outcome outcome, std::uint64_t turns);
   /// Whether the message must wait because of a fault, or behind another message that waits.
   bool hold_message(HeldMessage& message, std::uint64_t turns);

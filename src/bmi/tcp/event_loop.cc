@@ -108,7 +108,7 @@ void EventLoop::on_connection_event(Connection& connection, std::uint32_t events
     if (!connection.securing) return;
   }
   if (connection.securing && !secure(connection, events)) return;
-  if ((events & EPOLLERR) != 0 && take_told(connection)) events &= ~static_cast<std::uint32_t>(EPOLLERR);
+  if ((events & EPOLLERR) != 0 && take_reports(connection)) events &= ~static_cast<std::uint32_t>(EPOLLERR);
   if ((events & kEnd) != 0) connection.peer_closed = true;
   if ((events & EPOLLOUT) != 0 && connection.write_blocked) {
     connection.write_blocked = false;
@@ -125,30 +125,30 @@ void EventLoop::on_connection_event(Connection& connection, std::uint32_t events
 /// to read already, which no event announces.
 bool EventLoop::secure(Connection& connection, std::uint32_t events) {
   if ((events & EPOLLOUT) != 0) connection.write_blocked = false;
-  const TlsStarts::Went went = parts_.tls.go_on(connection);
+  const TlsStarts::Progress went = parts_.tls.go_on(connection);
   const bool outbound = connection.peer != nullptr;
-  const bool open = went == TlsStarts::Went::kDone && (!outbound || parts_.connector.say_hello(connection));
+  const bool open = went == TlsStarts::Progress::kDone && (!outbound || parts_.connector.say_hello(connection));
   if (open) read(connection, parts_.slices.size());
   // The other side may have refused this side's certificate in the meantime. This read fetches what it said.
-  if (!open && went == TlsStarts::Went::kDone) std::ignore = connection.read(*scratch_, 1);
-  if (!open && went != TlsStarts::Went::kWaits) connection_failed(connection, false);
+  if (!open && went == TlsStarts::Progress::kDone) std::ignore = connection.read(*scratch_, 1);
+  if (!open && went != TlsStarts::Progress::kWaits) connection_failed(connection, false);
   return open && !connection.closed;
 }
 
 /// Reads the kernel's reports on memory that it was lent, which come as errors of the socket. False: the error was none
 /// of those.
-bool EventLoop::take_told(Connection& connection) {
+bool EventLoop::take_reports(Connection& connection) {
   if (!connection.queue().has_lent()) return false;
-  const ZeroCopySends::Told told = connection.queue().take_told(connection.socket(), *connection.peer);
+  const ZeroCopySends::Reports reports = connection.queue().take_reports(connection.socket(), *connection.peer);
   TcpCounters& counters = parts_.state.tcp_counters;
-  counters.zero_copy_sends += told.calls;
-  counters.zero_copy_sends_copied += told.copied;
+  counters.zero_copy_sends += reports.calls;
+  counters.zero_copy_sends_copied += reports.copied;
   const bool always = parts_.state.tcp_options.lend == TcpOptions::Lend::kAlways;
-  if (told.copied > 0 && !always) connection.queue().lend(false);
-  return told.calls > 0;
+  if (reports.copied > 0 && !always) connection.queue().lend(false);
+  return reports.calls > 0;
 }
 
-EventLoop::Got EventLoop::read(Connection& connection, std::uint64_t limit) {
+EventLoop::Arrivals EventLoop::read(Connection& connection, std::uint64_t limit) {
   const std::uint64_t before = connection.bytes_read();
   const ReadStatus status = connection.read(*scratch_, limit);
   const std::uint64_t bytes = connection.bytes_read() - before;

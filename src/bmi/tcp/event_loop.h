@@ -52,7 +52,7 @@ class EventLoop {
 
  private:
   static constexpr std::size_t kEventsAtOnce = 64;
-  struct Got {
+  struct Arrivals {
     std::uint64_t bytes = 0;
     bool anything = false;  // bytes came, or the connection ended
   };
@@ -63,10 +63,10 @@ class EventLoop {
   void on_event(Pollable& pollable, std::uint32_t events);
   void on_connection_event(Connection& connection, std::uint32_t events);
   bool secure(Connection& connection, std::uint32_t events);
-  Got read(Connection& connection, std::uint64_t limit);
+  Arrivals read(Connection& connection, std::uint64_t limit);
   bool read_hot();
   std::uint64_t serve(Connection& connection, std::uint64_t limit);
-  bool take_told(Connection& connection);
+  bool take_reports(Connection& connection);
   void connection_failed(Connection& connection, bool protocol);
   bool expire();
   void on_deadline(Connection& connection);

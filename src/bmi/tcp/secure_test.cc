@@ -30,7 +30,7 @@ struct Other {
   }
   Address look_up(const std::string& url) const { return network->lookup(std::array{url}).value(); }
   /// Sends an unexpected message of tag 999 without payload, as introduce() expects it.
-  OpId greet(Address peer) {
+  OpId send_hello(Address peer) {
     Message message;
     message.peer = peer;
     message.tag = Tag(999);
@@ -72,7 +72,7 @@ class SecureTest : public ModuleTest {
 TEST_F(SecureTest, BothEndsTellTheSameBinding) {
   Other client(clock_, options_with(std::make_shared<tls::OneKey>()));
   const Address server = client.look_up(url_);
-  client.greet(server);
+  client.send_hello(server);
   ASSERT_TRUE(drive_both(client, [&] { return !arrived_.empty(); }));
   const PeerInfo here = network_->peer_info(arrived_.front().peer);
   const PeerInfo there = client.network->peer_info(server);
@@ -87,7 +87,7 @@ TEST_F(SecureTest, BothEndsTellTheSameBinding) {
 TEST_F(SecureTest, ABulkConnectionProvesTheLinkKeyInsideOfTls) {
   Other client(clock_, options_with(std::make_shared<tls::OneKey>()));
   const Address server = client.look_up(url_);
-  client.greet(server);
+  client.send_hello(server);
   ASSERT_TRUE(drive_both(client, [&] { return !arrived_.empty(); }));
   const Address peer = arrived_.front().peer;
   network_->admit(peer);
@@ -137,7 +137,7 @@ TEST_F(SecureTest, TheDeadlineOfStrangersIncludesTheHandshake) {
 TEST_F(SecureTest, APeerThatProvesNothingAfterItsHandshakeIsDroppedAtTheDeadline) {
   Other client(clock_, options_with(std::make_shared<tls::OneKey>()));
   const Address server = client.look_up(url_);
-  client.greet(server);
+  client.send_hello(server);
   ASSERT_TRUE(drive_both(client, [&] { return !arrived_.empty(); }));
   pass(4999);
   client.step();
@@ -164,7 +164,7 @@ TEST_F(SecureTest, APlainConnectionIsRefusedAndGetsNoWelcome) {
 TEST_F(SecureTest, TheClientReportsAWrongKey) {
   Other client(clock_, options_with(std::make_shared<tls::OneKey>("other")));
   const Address server = client.look_up(url_);
-  const OpId op = client.greet(server);
+  const OpId op = client.send_hello(server);
   ASSERT_TRUE(drive_both(client, [&] { return client.done.contains(op); }));
   EXPECT_EQ(client.done[op].status, Errc::kUnreachable);
   const PeerInfo info = client.network->peer_info(server);
@@ -182,7 +182,7 @@ TEST_F(SecureTest, TheClientReportsThatItsCertificateIsRefused) {
       tls::make_context({.files = certificates.issue("old", {.from_s = -90, .to_s = -60}), .keys = nullptr});
   Other client(clock_, with_files);
   const Address server = client.look_up(url_);
-  const OpId op = client.greet(server);
+  const OpId op = client.send_hello(server);
   ASSERT_TRUE(drive_both(client, [&] { return client.done.contains(op); }));
   EXPECT_EQ(client.done[op].status, Errc::kUnreachable);
   const PeerInfo info = client.network->peer_info(server);
@@ -204,7 +204,7 @@ TEST_F(SecureTest, AClientOfTlsSaysNothingInClear) {
   ASSERT_EQ(::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
   Other client(clock_, options_with(std::make_shared<tls::OneKey>()));
   const Address server = client.look_up("tcp+tls://127.0.0.1:" + std::to_string(ntohs(address.sin_port)));
-  const OpId op = client.greet(server);
+  const OpId op = client.send_hello(server);
   client.step();
   RawPeer plain(UniqueFd(::accept(listener.get(), nullptr, nullptr)));
   Bytes got;
@@ -225,7 +225,7 @@ TEST_F(SecureTest, AClientOfTlsSaysNothingInClear) {
 TEST_F(SecureTest, APlainClientLearnsThatTheServerSpeaksTls) {
   Other client(clock_, TcpOptions());
   const Address server = client.look_up("tcp" + url_.substr(url_.find("://")));
-  const OpId op = client.greet(server);
+  const OpId op = client.send_hello(server);
   ASSERT_TRUE(drive_both(client, [&] { return client.done.contains(op); }));
   EXPECT_EQ(client.done[op].status, Errc::kUnreachable);
   EXPECT_EQ(client.network->peer_info(server).failed.at(0).reason,
@@ -237,7 +237,7 @@ TEST_F(SecureTest, AClientOfTlsLearnsThatTheServerIsPlain) {
   make(TcpOptions(), options_);
   Other client(clock_, options_with(std::make_shared<tls::OneKey>()));
   const Address server = client.look_up("tcp+tls" + url_.substr(url_.find("://")));
-  const OpId op = client.greet(server);
+  const OpId op = client.send_hello(server);
   ASSERT_TRUE(drive_both(client, [&] { return client.done.contains(op); }));
   EXPECT_EQ(client.done[op].status, Errc::kUnreachable);
   EXPECT_EQ(client.network->peer_info(server).failed.at(0).reason,

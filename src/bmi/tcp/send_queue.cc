@@ -170,7 +170,7 @@ SendQueue::Written SendQueue::write_memory(Outlet to, std::uint64_t limit) {
   return Written{bytes, bytes == pieces.bytes ? FlushStatus::kEmpty : FlushStatus::kBlocked};
 }
 
-/// The kernel takes the pages and sends from them. A report (Told) says when it is done.
+/// The kernel takes the pages and sends from them. A report (Reports) says when it is done.
 SendQueue::Written SendQueue::write_lent(int socket, Op& op, std::uint64_t limit) {
   Pieces pieces;
   op.cursor.gather(pieces, limit);

@@ -50,7 +50,9 @@ class SendQueue {
   /// Whether the kernel still reads memory that it was lent.
   bool has_lent() const { return !zero_copy_sends_.empty(); }
   bool has_lent(std::uint64_t position) { return zero_copy_sends_.any_of(position); }
-  ZeroCopySends::Told take_told(int socket, SendObserver& observer) { return zero_copy_sends_.take(socket, observer); }
+  ZeroCopySends::Reports take_reports(int socket, SendObserver& observer) {
+    return zero_copy_sends_.take(socket, observer);
+  }
   /// Bytes that the socket has accepted without a copy.
   std::uint64_t bytes_lent() const { return bytes_lent_; }
 

@@ -282,14 +282,14 @@ TEST_F(LendingQueueTest, LargeMemoryIsInUseUntilTheKernelTellsAndSmallMemoryIsCo
   EXPECT_EQ(queue_.bytes_lent(), large.size());
   EXPECT_TRUE(queue_.has_lent(second.position));
   EXPECT_FALSE(queue_.has_lent(first.position));
-  ZeroCopySends::Told told;
+  ZeroCopySends::Reports reports;
   while (queue_.has_lent()) {
-    const ZeroCopySends::Told more = queue_.take_told(near_.get(), *this);
-    told.calls += more.calls;
-    told.copied += more.copied;
+    const ZeroCopySends::Reports more = queue_.take_reports(near_.get(), *this);
+    reports.calls += more.calls;
+    reports.copied += more.copied;
   }
-  EXPECT_EQ(told.calls, second.uses);
-  EXPECT_EQ(told.copied, told.calls) << "on one machine there is no device that could read it";
+  EXPECT_EQ(reports.calls, second.uses);
+  EXPECT_EQ(reports.copied, reports.calls) << "on one machine there is no device that could read it";
   EXPECT_EQ(told_, std::vector<std::uint64_t>(second.uses, 77));
 }
 

@@ -44,20 +44,20 @@ bool TlsStarts::accept(Connection& connection) {
   return begin(connection, state_.tcp_options.tls->accept(connection.socket()));
 }
 
-TlsStarts::Went TlsStarts::go_on(Connection& connection) {
+TlsStarts::Progress TlsStarts::go_on(Connection& connection) {
   switch (connection.stream()->handshake()) {
-    case tls::Handshake::kWantsRead: return Went::kWaits;
-    case tls::Handshake::kWantsWrite: connections_.block(connection); return Went::kWaits;
+    case tls::Handshake::kWantsRead: return Progress::kWaits;
+    case tls::Handshake::kWantsWrite: connections_.block(connection); return Progress::kWaits;
     case tls::Handshake::kFailed:
       note_end(connection);
       if (connection.peer == nullptr && connection.stream()->heard_no_tls()) send_alert(connection.socket());
-      return Went::kFailed;
+      return Progress::kFailed;
     case tls::Handshake::kDone: break;
   }
   connection.securing = false;
   ++state_.tcp_counters.tls_connections;
   if (connection.stream()->kernel_sends()) ++state_.tcp_counters.tls_sent_by_kernel;
-  return Went::kDone;
+  return Progress::kDone;
 }
 
 void TlsStarts::note_end(const Connection& connection) {

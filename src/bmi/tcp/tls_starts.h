@@ -13,7 +13,7 @@ namespace spate::bmi::tcp {
 /// at each event, until it says kDone.
 class TlsStarts {
  public:
-  enum class Went : std::uint8_t { kDone, kWaits, kFailed };
+  enum class Progress : std::uint8_t { kDone, kWaits, kFailed };
 
   TlsStarts(State& state, Connections& connections) : state_(state), connections_(connections) {}
 
@@ -23,7 +23,7 @@ class TlsStarts {
   bool connect(Connection& connection, const std::string& host);
   bool accept(Connection& connection);
   /// kFailed: the caller drops the connection; the reason is logged.
-  Went go_on(Connection& connection);
+  Progress go_on(Connection& connection);
   /// Logs why TLS broke, if it did. Also for connections whose peer refused this side after the handshake, which this
   /// side learns by its first read.
   void note_end(const Connection& connection);

@@ -16,8 +16,8 @@ bool ZeroCopySends::enable(int socket) {
   return ::setsockopt(socket, SOL_SOCKET, SO_ZEROCOPY, &on, sizeof on) == 0;
 }
 
-ZeroCopySends::Told ZeroCopySends::take(int socket, SendObserver& observer) {
-  Told told;
+ZeroCopySends::Reports ZeroCopySends::take(int socket, SendObserver& observer) {
+  Reports reports;
   while (!calls_.empty()) {
     alignas(cmsghdr) std::array<std::byte, 128> control;  // filled by the kernel up to msg_controllen
     msghdr message{};
@@ -30,11 +30,11 @@ ZeroCopySends::Told ZeroCopySends::take(int socket, SendObserver& observer) {
       std::memcpy(&what, CMSG_DATA(one), sizeof what);
       if (what.ee_origin != SO_EE_ORIGIN_ZEROCOPY || what.ee_errno != 0) continue;
       const std::uint64_t calls = end_calls(what.ee_info, what.ee_data, observer);
-      told.calls += calls;
-      if ((what.ee_code & SO_EE_CODE_ZEROCOPY_COPIED) != 0) told.copied += calls;
+      reports.calls += calls;
+      if ((what.ee_code & SO_EE_CODE_ZEROCOPY_COPIED) != 0) reports.copied += calls;
     }
   }
-  return told;
+  return reports;
 }
 
 /// The kernel's numbers have 32 bits and wrap around. Its reports are ranges of numbers, in any order.

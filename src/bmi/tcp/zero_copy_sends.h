@@ -14,7 +14,7 @@ namespace spate::bmi::tcp {
 class ZeroCopySends {
  public:
   /// The reports of one read of the error queue.
-  struct Told {
+  struct Reports {
     std::uint64_t calls = 0;
     std::uint64_t copied = 0;  // those of the calls whose memory the kernel copied after all
   };
@@ -26,7 +26,7 @@ class ZeroCopySends {
   /// socket from 0 on, so every one of them must be recorded here.
   void begun(OpId op, std::uint64_t position) { calls_.push(Call{op, position, false}); }
   /// Reads all reports of the kernel, and tells the observer of each call once.
-  Told take(int socket, SendObserver& observer);
+  Reports take(int socket, SendObserver& observer);
 
   bool empty() const { return calls_.empty(); }
   /// Whether a call for the frame at `position` has not been reported yet.

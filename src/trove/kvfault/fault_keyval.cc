@@ -79,7 +79,7 @@ bool FaultKeyval::run(FaultPoint point, void* user, KeyvalCompletion& done, Post
     done.user = user;
     return finish(*fault, done);
   }
-  auto struck = std::make_unique<Struck>(Struck{*fault, user});
+  auto struck = std::make_unique<DueFault>(DueFault{*fault, user});
   if (post(struck.get())) {
     done.user = user;
     return finish(struck->fault, done);
@@ -130,7 +130,7 @@ bool FaultKeyval::post_sync(void* user, KeyvalCompletion& done) {
 bool FaultKeyval::translate(KeyvalCompletion& done) {
   const auto at = in_flight_.find(done.user);
   if (at == in_flight_.end()) return true;
-  const std::unique_ptr<Struck> struck = std::move(at->second);
+  const std::unique_ptr<DueFault> struck = std::move(at->second);
   in_flight_.erase(at);
   done.user = struck->user;
   return finish(struck->fault, done);

@@ -53,7 +53,7 @@ class FaultKeyval final : public Keyval {
  private:
   class FaultTransaction;
   /// An operation that is to fail or to be late. The inner store gets its address as the user pointer.
-  struct Struck {
+  struct DueFault {
     KeyvalFault fault;
     void* user = nullptr;
   };
@@ -75,7 +75,7 @@ class FaultKeyval final : public Keyval {
   std::array<std::uint64_t, kFaultPoints> counts_{};
   std::vector<KeyvalFault> orders_;  // nth counts from the beginning here
   KeyvalFault struck_;
-  std::map<void*, std::unique_ptr<Struck>> in_flight_;
+  std::map<void*, std::unique_ptr<DueFault>> in_flight_;
   std::deque<Late> late_;  // by due time
   UniqueFd wait_fd_;       // epoll over the inner store's descriptor and the timer; none in virtual time
   UniqueFd timer_fd_;
