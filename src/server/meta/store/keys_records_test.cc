@@ -191,7 +191,7 @@ std::string hex(ByteView bytes) {
   return text;
 }
 
-// The stored form must stay as docs/disk-meta.md describes it, even if the wire's codecs change, which write it.
+// The codecs of the wire write the stored form. It must stay as docs/disk-meta.md describes it even if they change.
 TEST(MetaRecords, HaveTheDocumentedBytes) {
   EXPECT_EQ(hex(encoded(EntryRecord{Handle(0x0102), FileType::kSymlink})),
             "01"
