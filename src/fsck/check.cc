@@ -20,10 +20,10 @@ job::Task<Result<void>> run_pass(Servers& servers, const Options& options, Obser
   NameSpaceCheck names(servers, options, queue, observer, options.data ? &sizes : nullptr);
   SPATE_CO_TRY(std::ignore, co_await names.run(pass));
   DatafileCheck datafiles(servers, options, queue, observer);
+  CopyCheck copies(servers, options, queue, observer);
   if (options.data) {
     SPATE_CO_TRY(std::ignore, co_await datafiles.run(pass));
-    CopyCheck copies(servers, options, queue);
-    SPATE_CO_TRY(std::ignore, co_await copies.run());
+    SPATE_CO_TRY(std::ignore, co_await copies.run(pass));
   }
   SPATE_CO_TRY(std::ignore, co_await queue.settle());
   summary.inodes = names.inodes();
@@ -31,7 +31,8 @@ job::Task<Result<void>> run_pass(Servers& servers, const Options& options, Obser
   summary.unfinished = names.unfinished();
   summary.datafiles = datafiles.datafiles();
   summary.unchecked = datafiles.unchecked();
-  summary.undecided = queue.undecided();
+  summary.unchecked.insert(summary.unchecked.end(), copies.unchecked().begin(), copies.unchecked().end());
+  summary.undecided = queue.undecided() + copies.undecided();
   summary.left = queue.left();
   co_return Result<void>();
 }

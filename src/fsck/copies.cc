@@ -38,7 +38,8 @@ job::Task<Result<void>> CopyCheck::learn_groups() {
   co_return Result<void>();
 }
 
-job::Task<Result<void>> CopyCheck::run() {
+job::Task<Result<void>> CopyCheck::run(unsigned pass) {
+  pass_ = pass;
   SPATE_CO_TRY(std::ignore, co_await learn_groups());
   if (groups_.empty()) co_return Result<void>();
   const ClusterMap map = servers_.map();
@@ -77,8 +78,8 @@ job::Task<Result<std::optional<Layout>>> CopyCheck::layout_of(Handle handle) {
   co_return layout;  // nothing: the file is gone, or its inode cannot be read; other checks report that
 }
 
-job::Task<Result<std::vector<CopyCheck::Pair>>> CopyCheck::pairs_of(wire::DatafileRef datafile, TargetId target) {
-  std::vector<Pair> pairs;
+job::Task<Result<std::vector<CopyPair>>> CopyCheck::pairs_of(wire::DatafileRef datafile, TargetId target) {
+  std::vector<CopyPair> pairs;
   SPATE_CO_TRY(const std::optional<Layout> layout, co_await layout_of(datafile.handle));
   const std::uint32_t slot = datafile.slot.slot;
   if (!layout || layout->redundancy == Redundancy::kNone || slot >= layout->slots.size()) co_return pairs;
@@ -113,27 +114,30 @@ job::Task<Result<CopyCheck::Sizes>> CopyCheck::sizes_on(TargetId target, std::ve
 
 job::Task<Result<void>> CopyCheck::check_page(const std::vector<wire::DatafileRef>& page, TargetId target) {
   layouts_.clear();
-  std::map<TargetId, std::vector<Pair>> by_member;
+  std::map<TargetId, std::vector<CopyPair>> by_member;
   for (const wire::DatafileRef& datafile : page) {
-    SPATE_CO_TRY(const std::vector<Pair> pairs, co_await pairs_of(datafile, target));
-    for (const Pair& pair : pairs) by_member[pair.there].push_back(pair);
+    SPATE_CO_TRY(const std::vector<CopyPair> pairs, co_await pairs_of(datafile, target));
+    for (const CopyPair& pair : pairs) by_member[pair.there].push_back(pair);
   }
   for (const auto& [there, pairs] : by_member) {
     std::vector<wire::DatafileRef> datafiles;
-    for (const Pair& pair : pairs) datafiles.push_back({pair.handle, {pair.slot, target}});
+    for (const CopyPair& pair : pairs) datafiles.push_back({pair.handle, {pair.slot, target}});
     const auto sizes_here = co_await sizes_on(target, datafiles);
     const auto sizes_there = co_await sizes_on(there, datafiles);
     if (!sizes_here || !sizes_there) continue;
     for (std::size_t i = 0; i < pairs.size(); ++i) {
-      if ((*sizes_here)[i] == (*sizes_there)[i]) continue;
-      SPATE_CO_TRY(std::ignore, co_await look_again(pairs[i]));
+      if ((*sizes_here)[i] != (*sizes_there)[i]) {
+        SPATE_CO_TRY(std::ignore, co_await look_again(pairs[i]));
+      } else if (options_.contents) {
+        SPATE_CO_TRY(std::ignore, co_await compare_contents(pairs[i], (*sizes_here)[i]));
+      }
     }
   }
   auto room = co_await queue_.make_room();
   co_return room;
 }
 
-job::Task<bool> CopyCheck::differ(const Pair& pair) {
+job::Task<bool> CopyCheck::differ(const CopyPair& pair) {
   const std::vector<wire::DatafileRef> one(1, wire::DatafileRef{pair.handle, {pair.slot, pair.here}});
   const auto here = co_await sizes_on(pair.here, one);
   const auto there = co_await sizes_on(pair.there, one);
@@ -143,27 +147,53 @@ job::Task<bool> CopyCheck::differ(const Pair& pair) {
   co_return size_here_ != size_there_;
 }
 
-job::Task<Result<void>> CopyCheck::look_again(Pair pair) {
+job::Task<Result<void>> CopyCheck::look_again(CopyPair pair) {
   for (int look = 0; look < kLooks; ++look) {
     if (look > 0) std::ignore = co_await servers_.executor().sleep(kLookPause, {});
     const bool unequal = co_await differ(pair);
     if (!unequal) co_return Result<void>();
   }
-  // Meanwhile one of the members may have stopped serving, or the file may have been removed.
+  SPATE_CO_TRY(const bool counts, co_await is_pair(pair));
+  if (counts) suspect(wire::Damage::kUnequalCopies, pair, size_here_, size_there_);
+  co_return Result<void>();
+}
+
+/// Whether both copies still count: one of the members may have stopped serving, or the file may have been removed.
+job::Task<Result<bool>> CopyCheck::is_pair(CopyPair pair) {
   SPATE_CO_TRY(std::ignore, co_await learn_groups());
   layouts_.erase(pair.handle);
   const wire::DatafileRef datafile{pair.handle, {pair.slot, pair.here}};
-  SPATE_CO_TRY(const std::vector<Pair> pairs, co_await pairs_of(datafile, pair.here));
-  const auto same = [&pair](const Pair& other) { return other.there == pair.there; };
-  if (std::ranges::none_of(pairs, same)) co_return Result<void>();
+  SPATE_CO_TRY(const std::vector<CopyPair> pairs, co_await pairs_of(datafile, pair.here));
+  co_return std::ranges::any_of(pairs, [&pair](const CopyPair& other) { return other.there == pair.there; });
+}
+
+/// Each pair once: the primary's copy with each other one.
+job::Task<Result<void>> CopyCheck::compare_contents(CopyPair pair, std::uint64_t size) {
+  const auto group = groups_.find(pair.group);
+  if (group == groups_.end() || group->second.primary != pair.here) co_return Result<void>();
+  observer_.progress({pass_, Phase::kContents, ++compared_, 0});
+  const auto part = co_await contents_.unequal_part(pair, size);
+  if (!part) {
+    const std::string trouble = servers_.name_of(servers_.server_of(pair.here)) + " or " +
+                                servers_.name_of(servers_.server_of(pair.there)) +
+                                ": contents: " + part.error().message();
+    if (std::ranges::find(unchecked_, trouble) == unchecked_.end()) unchecked_.push_back(trouble);
+    co_return Result<void>();
+  }
+  if (!*part) co_return Result<void>();
+  SPATE_CO_TRY(const bool counts, co_await is_pair(pair));
+  if (counts) suspect(wire::Damage::kUnequalContents, pair, (*part)->offset, (*part)->size);
+  co_return Result<void>();
+}
+
+void CopyCheck::suspect(wire::Damage damage, const CopyPair& pair, std::uint64_t recorded, std::uint64_t actual) {
   wire::Finding finding;
-  finding.damage = wire::Damage::kUnequalCopies;
+  finding.damage = damage;
   finding.handle = pair.handle;
   finding.slot = {pair.slot, pair.there};
-  finding.recorded = size_here_;
-  finding.actual = size_there_;
+  finding.recorded = recorded;
+  finding.actual = actual;
   queue_.suspect(std::move(finding), kWhichIsRight);
-  co_return Result<void>();
 }
 
 }  // namespace spate::fsck

@@ -3,51 +3,58 @@
 #pragma once
 
 #include <map>
+#include <string>
 #include <vector>
 
+#include "fsck/contents.h"
 #include "fsck/repair_queue.h"
 #include "model/data_group.h"
 #include "model/layout.h"
 
 namespace spate::fsck {
 
-/// Compares the members of each group that are serving: they must hold the same datafiles, of the same size. Reads each
-/// target page by page. Sends no request to io servers if no file is mirrored. Life cycle: construct -> run() awaited
-/// once -> destroyed. One executor. Pinned.
+/// Compares the members of each group that are serving: they must hold the same datafiles, of the same size and, if the
+/// options ask for it, with the same contents. Reads each target page by page. Sends no request to io servers if no
+/// file is mirrored. Life cycle: construct -> run() awaited once -> destroyed. One executor. Pinned.
 class CopyCheck {
  public:
-  CopyCheck(Servers& servers, const Options& options, RepairQueue& queue)
-      : servers_(servers), options_(options), queue_(queue) {}
+  CopyCheck(Servers& servers, const Options& options, RepairQueue& queue, Observer& observer)
+      : servers_(servers), options_(options), queue_(queue), observer_(observer), contents_(servers) {}
   CopyCheck(const CopyCheck&) = delete;
   CopyCheck& operator=(const CopyCheck&) = delete;
 
   /// Fails if the meta server does not answer. DatafileCheck reports io servers that do not answer.
-  job::Task<Result<void>> run();
+  job::Task<Result<void>> run(unsigned pass);
+
+  /// Datafiles whose contents clients kept changing.
+  std::uint64_t undecided() const { return contents_.undecided(); }
+  /// Servers that did not compare contents, and why.
+  const std::vector<std::string>& unchecked() const { return unchecked_; }
 
  private:
-  /// The copies of a datafile on two members of a group.
-  struct Pair {
-    Handle handle;
-    std::uint32_t slot = 0;
-    TargetId group;
-    TargetId here;
-    TargetId there;
-  };
   using Sizes = std::vector<std::uint64_t>;
 
   job::Task<Result<void>> learn_groups();
   job::Task<Result<void>> check_target(ServerId server, TargetId target);
   job::Task<Result<void>> check_page(const std::vector<wire::DatafileRef>& page, TargetId target);
   /// The other members that serve and hold the datafile as well.
-  job::Task<Result<std::vector<Pair>>> pairs_of(wire::DatafileRef datafile, TargetId target);
+  job::Task<Result<std::vector<CopyPair>>> pairs_of(wire::DatafileRef datafile, TargetId target);
   job::Task<Result<std::optional<Layout>>> layout_of(Handle handle);
-  job::Task<bool> differ(const Pair& pair);
-  job::Task<Result<void>> look_again(Pair pair);
+  job::Task<bool> differ(const CopyPair& pair);
+  job::Task<Result<void>> look_again(CopyPair pair);
+  job::Task<Result<void>> compare_contents(CopyPair pair, std::uint64_t size);
+  job::Task<Result<bool>> is_pair(CopyPair pair);
+  void suspect(wire::Damage damage, const CopyPair& pair, std::uint64_t recorded, std::uint64_t actual);
   job::Task<Result<Sizes>> sizes_on(TargetId target, std::vector<wire::DatafileRef> datafiles);
 
   Servers& servers_;
   const Options& options_;
   RepairQueue& queue_;
+  Observer& observer_;
+  ContentComparison contents_;
+  unsigned pass_ = 1;
+  std::uint64_t compared_ = 0;  // pairs
+  std::vector<std::string> unchecked_;
   std::map<TargetId, DataGroup> groups_;
   std::map<Handle, std::optional<Layout>> layouts_;  // of the files of one page
   std::uint64_t size_here_ = 0;                      // the sizes that differ() found

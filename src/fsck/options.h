@@ -16,6 +16,8 @@ struct Options {
   bool repair = false;
   /// Also ask the io servers: datafiles that belong to nothing, sizes.
   bool data = true;
+  /// Also compare the contents of the copies of mirrored files, which reads all of them. Needs `data`.
+  bool contents = false;
   /// Background work of servers counts as damage if it is older than this.
   Duration grace = std::chrono::seconds(60);
   /// Size of the table of inodes, bytes. With more inodes than fit, the entries are read several times. >= 4096.
@@ -49,13 +51,14 @@ struct Report {
   std::string path;  // of the object or entry, if the server knows it
 };
 
-enum class Phase : std::uint8_t { kInodes, kEntries, kRecords, kDatafiles, kRepairs };
+enum class Phase : std::uint8_t { kInodes, kEntries, kRecords, kDatafiles, kContents, kRepairs };
 constexpr std::string_view phase_name(Phase phase) {
   switch (phase) {
     case Phase::kInodes: return "inodes";
     case Phase::kEntries: return "names";
     case Phase::kRecords: return "other records";
     case Phase::kDatafiles: return "datafiles";
+    case Phase::kContents: return "datafiles with copies";
     case Phase::kRepairs: return "findings";
   }
   return "unknown";

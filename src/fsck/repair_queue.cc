@@ -23,6 +23,8 @@ bool is_of_datafile(Damage damage) {
          damage == Damage::kDatafileNotGiven;
 }
 
+bool is_of_copies(Damage damage) { return damage == Damage::kUnequalCopies || damage == Damage::kUnequalContents; }
+
 /// The order of repairs: counts while the entries are still as they were counted; directories before the entries that
 /// go into them; datafiles last, after everything has been saved that can be.
 int order_of(Damage damage) {
@@ -120,7 +122,7 @@ job::Task<void> RepairQueue::settle_one(Suspicion& suspicion, Result<void>& fail
 job::Task<Result<void>> RepairQueue::look_and_mend(Suspicion& suspicion) {
   const bool of_datafile = is_of_datafile(suspicion.finding.damage);
   Result<wire::MetaRepairReply> reply = Errc::kUnknown;
-  if (suspicion.finding.damage == Damage::kUnequalCopies) {  // CopyCheck has looked several times already
+  if (is_of_copies(suspicion.finding.damage)) {  // CopyCheck has looked several times already
     wire::MetaRepairReply confirmed;
     confirmed.outcome = RepairOutcome::kConfirmed;
     reply = std::move(confirmed);

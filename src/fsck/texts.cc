@@ -81,6 +81,9 @@ std::string of_object(const Finding& finding) {
     case Damage::kUnequalCopies:
       return "has a copy of " + std::to_string(finding.actual) + " bytes (" + datafile(finding) +
              "), but another one of " + std::to_string(finding.recorded) + " bytes";
+    case Damage::kUnequalContents:
+      return "has copies with different contents (" + datafile(finding) + ", bytes " +
+             std::to_string(finding.recorded) + " to " + std::to_string(finding.recorded + finding.actual - 1) + ")";
     default: return {};
   }
 }

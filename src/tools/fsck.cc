@@ -22,6 +22,7 @@ struct FsckOptions {
   bool repair = false;
   bool dry_run = false;
   bool names_only = false;
+  bool contents = false;
   bool progress = false;
   std::uint64_t grace_s = 60;
   std::uint64_t memory_mib = 64;
@@ -170,7 +171,9 @@ int fail(Context& context, const Error& error) {
 
 int run_fsck(Context& context, const FsckOptions& options) {
   if (options.repair && options.dry_run) return context.usage("--repair and --dry-run exclude each other");
+  if (options.contents && options.names_only) return context.usage("--contents and --names-only exclude each other");
   fsck::Options check;
+  check.contents = options.contents;
   check.repair = options.repair;
   check.data = !options.names_only;
   check.grace = std::chrono::seconds(std::min<std::uint64_t>(options.grace_s, 1U << 30U));
@@ -222,6 +225,7 @@ Command make_fsck() {
       {"--repair", "repair what can be repaired; without it nothing is changed", &options->repair},
       {"-n,--dry-run", "change nothing (the default)", &options->dry_run},
       {"--names-only", "only the name space: the io servers are not asked", &options->names_only},
+      {"--contents", "also compare what the copies of mirrored files contain: reads all of them", &options->contents},
       {"--progress", "tell progress on standard error even if it is no terminal", &options->progress},
       {"--grace", "seconds after which work in the background should be done (60)", &options->grace_s},
       {"--memory", "MiB for the table of inodes (64); less makes large file systems slower", &options->memory_mib}};

@@ -41,7 +41,8 @@ namespace spate::wire {
   X(WrongSize, 61, "wrong-size")                          \
   X(MisplacedDatafile, 62, "misplaced-datafile")          \
   X(DatafileNotGiven, 63, "datafile-not-given")           \
-  X(UnequalCopies, 64, "unequal-copies")
+  X(UnequalCopies, 64, "unequal-copies")                  \
+  X(UnequalContents, 65, "unequal-contents")
 
 enum class Damage : std::uint16_t {
 #define SPATE_DAMAGE_ENUM(id, number, text) k##id = number,
@@ -275,6 +276,30 @@ struct DatafileProbeReply {
   template <typename A>
   void fields(A& a) {
     a(datafiles);
+  }
+};
+
+/// The bytes of a datafile that one digest is about.
+constexpr std::uint64_t kDigestBytes = 1U << 20U;
+constexpr std::uint64_t kMaxDigested = 16 * kDigestBytes;
+/// Asks for digests of a part of one copy of a datafile: XXH64 of each kDigestBytes. Holes count as zeros.
+struct DatafileDigestRequest {
+  static constexpr Op kOp = Op::kDatafileDigest;
+  static constexpr std::string_view kName = "datafile digest request";
+  DatafileRef datafile;
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;  // 1..kMaxDigested
+  template <typename A>
+  void fields(A& a) {
+    a(datafile, offset, size);
+  }
+};
+struct DatafileDigestReply {
+  static constexpr std::string_view kName = "datafile digest reply";
+  std::vector<std::uint64_t> digests;  // fewer where the datafile ends; the last one is about what is there
+  template <typename A>
+  void fields(A& a) {
+    a(digests);
   }
 };
 

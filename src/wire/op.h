@@ -81,7 +81,8 @@ namespace spate::wire {
   X(MirrorObey, 81, "mirror_obey")             \
   X(MirrorRecords, 82, "mirror_records")       \
   X(MirrorWindow, 83, "mirror_window")         \
-  X(MirrorFences, 84, "mirror_fences")
+  X(MirrorFences, 84, "mirror_fences")         \
+  X(DatafileDigest, 85, "datafile_digest")
 
 enum class Op : std::uint16_t {
 #define SPATE_OP_ENUM(id, number, text) k##id = number,

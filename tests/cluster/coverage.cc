@@ -39,6 +39,7 @@ std::string_view why_unused(Op op) {
     case Op::kMetaJudge:
     case Op::kDatafileList:
     case Op::kDatafileProbe:
+    case Op::kDatafileDigest:
       return "asked by spate fsck only, which the workload does not run (src/fsck has its own tests)";
     case Op::kClusterMap:
     case Op::kJoinServer:

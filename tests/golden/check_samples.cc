@@ -86,4 +86,14 @@ std::vector<wire::DatafileProbeReply> samples() {
   return {{{{true, 0x1234}, {false, 0}}}};
 }
 
+template <>
+std::vector<wire::DatafileDigestRequest> samples() {
+  return {{{kFile, {3, TargetId(513)}}, 0x100000, 0x200000}};
+}
+
+template <>
+std::vector<wire::DatafileDigestReply> samples() {
+  return {{{0x1234, 0x5678}}};
+}
+
 }  // namespace spate::golden

@@ -120,23 +120,36 @@ def each_server_may_be_lost(fs):
     for server in range(META + 1, META + 1 + fs.io):
         for what in (killed, stopped, wiped, ended):
             disturbed(fs, workers, what, server)
+    wait_until_whole(fs)
+    fs.spate("fsck", "--contents")  # copies that are being written are not damaged
     pauses = [worker.end() for worker in workers]
     print("longest calls: %s s" % pauses)
     check(max(pauses) <= LONGEST_PAUSE, "a call took %.2f s" % max(pauses))
     fs.fsck()
+    fs.spate("fsck", "--contents")
+
+
+def fsck_finds(fs, damage, *options):
+    done = fs.run("fsck", "--json", *options)
+    found = [finding["damage"] for finding in json.loads(done.stdout)["findings"]]
+    check(done.returncode == 4 and damage in found, "fsck says: exit %d, %s" % (done.returncode, found))
 
 
 def fsck_compares_the_copies(fs, path):
-    """Cuts one copy short behind Spate's back. An emptied server receives all copies again."""
+    """Changes a byte of one copy behind Spate's back, then cuts it short. An emptied server receives all copies again."""
     primary, other = json.loads(fs.spate("getstripe", "--json", path))[0]["slots"][0]
     check(primary != other, "a group of one target")
     server = other // 256
     name = "%016x.0" % json.loads(fs.spate("stat", "--json", path))[0]["handle"]
     datafile = next(file for file in fs.datafiles(server) if os.path.basename(file) == name)
+    fs.spate("fsck", "--contents")
+    with open(datafile, "r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        file.write(b"?")
+    fs.spate("fsck")
+    fsck_finds(fs, "unequal-contents", "--contents")
     os.truncate(datafile, os.path.getsize(datafile) - 10)
-    done = fs.run("fsck", "--json")
-    found = [finding["damage"] for finding in json.loads(done.stdout)["findings"]]
-    check(done.returncode == 4 and "unequal-copies" in found, "fsck says: exit %d, %s" % (done.returncode, found))
+    fsck_finds(fs, "unequal-copies")
     give_back = wiped(fs, server)
     # Do not recreate a single folder: its server would count as complete, and reads would return zeros.
     shutil.rmtree("%s/server-%d/target-0" % (fs.dir, server))
@@ -146,6 +159,7 @@ def fsck_compares_the_copies(fs, path):
     give_back()
     wait_until_whole(fs)
     fs.fsck()
+    fs.spate("fsck", "--contents")
 
 
 def a_directory_says_how_many_copies(fs):

@@ -64,6 +64,7 @@ IoService::IoService(const IoOptions& options, std::vector<IoTarget> targets, jo
   serve<wire::DatafileRemoveRequest>(Access::kServersOnly, this, &IoService::datafile_remove);
   serve<wire::DatafileListRequest>(Access::kServersOnly, this, &IoService::datafile_list);
   serve<wire::DatafileProbeRequest>(Access::kServersOnly, this, &IoService::datafile_probe);
+  serve<wire::DatafileDigestRequest>(Access::kServersOnly, this, &IoService::datafile_digest);
   serve<wire::FenceRequest>(Access::kServersOnly, this, &IoService::fence);
   serve<wire::MirrorForwardRequest>(Access::kServersOnly, this, &IoService::mirror_forward);
   serve<wire::MirrorBeaconRequest>(Access::kServersOnly, this, &IoService::mirror_beacon);

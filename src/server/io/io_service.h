@@ -72,6 +72,7 @@ class IoService final : public rpc::Service {
   job::Task<Result<wire::DatafileRemoveReply>> datafile_remove(rpc::Call& call, wire::DatafileRemoveRequest request);
   job::Task<Result<wire::DatafileListReply>> datafile_list(rpc::Call& call, wire::DatafileListRequest request);
   job::Task<Result<wire::DatafileProbeReply>> datafile_probe(rpc::Call& call, wire::DatafileProbeRequest request);
+  job::Task<Result<wire::DatafileDigestReply>> datafile_digest(rpc::Call& call, wire::DatafileDigestRequest request);
   job::Task<Result<wire::BypassLeaseReply>> bypass_lease(rpc::Call& call, wire::BypassLeaseRequest request);
   job::Task<Result<wire::BypassReturnReply>> bypass_return(rpc::Call& call, wire::BypassReturnRequest request);
   job::Task<Result<wire::ExplainPathReply>> explain_path(rpc::Call& call, wire::ExplainPathRequest request);
