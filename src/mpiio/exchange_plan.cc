@@ -21,14 +21,14 @@ double gap_cost(double bytes) { return std::min(1000.0, bytes / 3); }
 
 }  // namespace
 
-bool worth_two_phases(std::span<const Params> all_params) {
+Costs costs_of(std::span<const Params> all_params) {
   double bytes = 0;  // floating-point numbers, because a sum of all ranks may exceed an integer
   double pieces = 0;
   double span = 0;
   std::int64_t first = INT64_MAX;
   std::int64_t end = 0;
   std::int64_t covered = INT64_MIN;
-  bool interleaved = false;
+  Costs costs;
   std::vector<Params> sorted;
   for (const Params& params : all_params) {
     if (params.bytes == 0) continue;
@@ -39,19 +39,21 @@ bool worth_two_phases(std::span<const Params> all_params) {
     end = std::max(end, params.end);
     sorted.push_back(params);
   }
-  if (bytes == 0) return false;
+  if (bytes == 0) return costs;
   pieces = std::max(pieces, 1.0);
   std::sort(sorted.begin(), sorted.end(), [](const Params& a, const Params& b) { return a.first < b.first; });
   for (const Params& params : sorted) {
-    interleaved = interleaved || params.first < covered;
+    costs.interleaved = costs.interleaved || params.first < covered;
     covered = std::max(covered, params.end);
   }
   const double gap_alone = std::max(0.0, span - bytes) / pieces;
   const double gap_together = std::max(0.0, static_cast<double>(end - first) - bytes) / pieces;
-  const double alone = kByteAlone * bytes / pieces + gap_cost(gap_alone);
-  const double together = kPieceTogether + kByteTogether * bytes / pieces + gap_cost(gap_together);
-  return interleaved && kMargin * together < alone;
+  costs.alone = kByteAlone * bytes / pieces + gap_cost(gap_alone);
+  costs.together = kPieceTogether + kByteTogether * bytes / pieces + gap_cost(gap_together);
+  return costs;
 }
+
+bool worth_two_phases(const Costs& costs) { return costs.interleaved && kMargin * costs.together < costs.alone; }
 
 std::uint64_t round_share(std::span<const Params> all_params, std::uint64_t buffer_bytes, int aggregators) {
   constexpr std::uint64_t kMostInRound = std::uint64_t{1} << 30U;

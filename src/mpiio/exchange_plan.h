@@ -18,11 +18,19 @@ struct Params {
   std::int64_t pieces = 0;     // an estimate
   std::int64_t error = 0;      // an MPI error class if this rank's arguments are wrong
   std::int64_t goes_back = 0;  // 1: the bytes do not ascend, so the phases' rounds cannot walk over them
+  std::int64_t spent = 0;      // ns that the rank's last access took; 0: not known
 };
 
-/// Whether two phases are expected to cost less than requests of each rank for its own pieces: if the ranks' pieces
-/// interleave, are small, and are far apart in the view of one rank but close to those of the others.
-bool worth_two_phases(std::span<const Params> all_params);
+/// What the two ways of a collective access are expected to cost, ns a piece.
+struct Costs {
+  double alone = 0;          // requests of each rank for its own pieces
+  double together = 0;       // two phases
+  bool interleaved = false;  // the ranks' pieces lie between each other; without that two phases never pay
+};
+Costs costs_of(std::span<const Params> all_params);
+/// Whether two phases are expected to cost less: if the ranks' pieces interleave, are small, and are far apart in the
+/// view of one rank but close to those of the others.
+bool worth_two_phases(const Costs& costs);
 
 /// How many bytes of the file an aggregator may handle in a round, so that all ranks together send to it, or request
 /// from it, about `buffer_bytes`. It is less where ranks want the same bytes, and never more than an exchange can count

@@ -65,7 +65,7 @@ TEST(ExchangePlan, TheLastByteThatAFileCanHave) {
   EXPECT_EQ(last.round_end(last.rounds() - 1), INT64_MAX);
   EXPECT_EQ(last.strip_end(INT64_MAX - 1), INT64_MAX);
   const std::vector<Params> all_far(16, Params{0, INT64_MAX, 1000, 1000, 0});
-  EXPECT_FALSE(worth_two_phases(all_far));
+  EXPECT_FALSE(worth_two_phases(costs_of(all_far)));
 }
 
 /// The accesses of `ranks` ranks that take turns: each has 100 pieces, and pieces of neighbouring ranks begin
@@ -80,15 +80,15 @@ std::vector<Params> dealt(std::int64_t ranks, std::int64_t size, std::int64_t di
 }
 
 TEST(ExchangePlan, TwoPhasesAreForSmallPiecesThatOnlyAllRanksTogetherHaveDensely) {
-  EXPECT_TRUE(worth_two_phases(dealt(16, 64, 64)));
-  EXPECT_TRUE(worth_two_phases(dealt(8, 512, 512)));
-  EXPECT_FALSE(worth_two_phases(dealt(2, 64, 64))) << "a rank's own pieces are near enough to each other";
-  EXPECT_FALSE(worth_two_phases(dealt(16, 4096, 4096))) << "an exchange copies too much";
-  EXPECT_FALSE(worth_two_phases(dealt(16, 64, 65536))) << "the servers have as many calls either way";
+  EXPECT_TRUE(worth_two_phases(costs_of(dealt(16, 64, 64))));
+  EXPECT_TRUE(worth_two_phases(costs_of(dealt(8, 512, 512))));
+  EXPECT_FALSE(worth_two_phases(costs_of(dealt(2, 64, 64)))) << "a rank's own pieces are near enough to each other";
+  EXPECT_FALSE(worth_two_phases(costs_of(dealt(16, 4096, 4096)))) << "an exchange copies too much";
+  EXPECT_FALSE(worth_two_phases(costs_of(dealt(16, 64, 65536)))) << "the servers have as many calls either way";
   const Params apart[] = {{0, 5000, 100, 1, 0}, {5000, 10'000, 100, 1, 0}};
-  EXPECT_FALSE(worth_two_phases(apart));
+  EXPECT_FALSE(worth_two_phases(costs_of(apart)));
   const Params nothing[] = {{0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}};
-  EXPECT_FALSE(worth_two_phases(nothing));
+  EXPECT_FALSE(worth_two_phases(costs_of(nothing)));
 }
 
 TEST(ExchangePlan, PiecesOfOnePatternAreOneEntry) {

@@ -7,10 +7,17 @@
 namespace spate::mpiio {
 namespace {
 
+StrategyHistory& history_of(const Together& work) {
+  File& file = work.file;
+  auto& histories = work.talk.by() == Talk::By::kLibrary ? file.histories_in_turn : file.histories;
+  return histories[work.write ? 1 : 0];
+}
+
 Params params_of(const Together& work, const Failure& own) {
   const File& file = work.file;
   const Memory& memory = work.memory;
   Params params;
+  params.spent = history_of(work).take_spent();
   params.error = own.error_class;
   if (own.failed() || memory.bytes == 0) return params;
   const auto range = range_of(file.view, work.first, memory.bytes);
@@ -77,17 +84,25 @@ Moved two_phases(const Together& work, const std::vector<Params>& all_params) {
 Moved transfer_together(const Together& work, const Failure& own) {
   const File& file = work.file;
   const std::vector<Params> all_params = params_of_all(work, params_of(work, own));
+  StrategyHistory& history = history_of(work);
+  history.learn(all_params);
   for (std::size_t rank = 0; rank < all_params.size(); ++rank) {
     if (own.failed()) return {0, own};
     if (all_params[rank].error != MPI_SUCCESS)
       return {0, {static_cast<int>(all_params[rank].error), "spate: wrong arguments on rank " + std::to_string(rank)}};
   }
   const auto any_of_all = [&](const auto& what) { return std::any_of(all_params.begin(), all_params.end(), what); };
+  const auto can_together = !file.atomic && any_of_all([](const Params& params) { return params.bytes > 0; }) &&
+                            !any_of_all([](const Params& params) { return params.goes_back != 0; });
   const Choice choice = work.write ? file.hints.cb_write : file.hints.cb_read;
-  bool together = choice == Choice::kEnable || (choice == Choice::kAutomatic && worth_two_phases(all_params));
-  together = together && !file.atomic && any_of_all([](const Params& params) { return params.bytes > 0; }) &&
-             !any_of_all([](const Params& params) { return params.goes_back != 0; });
-  return together ? two_phases(work, all_params) : move_alone(work);
+  if (!can_together || choice == Choice::kDisable) return move_alone(work);
+  if (choice == Choice::kEnable) return two_phases(work, all_params);
+  const Strategy strategy = history.choose(all_params);
+  const double begin = PMPI_Wtime();
+  Moved moved = strategy == Strategy::kTwoPhase ? two_phases(work, all_params) : move_alone(work);
+  if (moved.failure.failed()) return moved;  // it took less than others would
+  history.keep(std::max<std::int64_t>(1, static_cast<std::int64_t>((PMPI_Wtime() - begin) * 1e9)));
+  return moved;
 }
 
 }  // namespace spate::mpiio

@@ -4,6 +4,7 @@
 
 #include <spate.h>
 
+#include <array>
 #include <condition_variable>
 #include <map>
 #include <memory>
@@ -19,6 +20,7 @@
 #include "mpiio/back/mpi.h"
 #include "mpiio/back/talk.h"
 #include "mpiio/back/types.h"
+#include "mpiio/strategy_history.h"
 
 namespace spate::mpiio {
 
@@ -70,6 +72,10 @@ struct File {
   // that makes them in the order of the program's calls, which is the same on all ranks.
   MPI_Comm own_comm = MPI_COMM_NULL;
   std::unique_ptr<Background> in_turn;
+  // Of reads, and of writes: [1]. Collective accesses of the program; those that `in_turn` makes have their own, since
+  // ranks need not run them in one order with the former.
+  std::array<StrategyHistory, 2> histories;
+  std::array<StrategyHistory, 2> histories_in_turn;
   std::optional<long> split;  // bytes that a split collective access has moved, until its end function is called
 
   std::string pointer_path;            // path of the file that holds the shared pointer

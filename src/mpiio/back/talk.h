@@ -19,6 +19,7 @@ class Talk {
   };
   Talk(MPI_Comm comm, By by) : comm_(comm), by_(by) {}
 
+  By by() const { return by_; }
   /// Replaces each value by the result of `op` over all ranks.
   void all_reduce(std::span<std::int64_t> values, MPI_Op op) const;
   /// `all` gets the `count` values of each rank, in the order of the ranks.
