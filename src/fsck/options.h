@@ -64,7 +64,7 @@ constexpr std::string_view phase_name(Phase phase) {
   return "unknown";
 }
 
-/// The progress of the check. Called once a page.
+/// The progress of the check. Called once a page, and once for each datafile whose contents are compared.
 struct Progress {
   unsigned pass = 1;
   Phase phase = Phase::kInodes;

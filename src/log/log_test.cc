@@ -165,6 +165,12 @@ TEST(LogFile, ALineThatCannotBeWrittenIsLostAndTheCallReturns) {
   ASSERT_OK(open_file("/dev/full"));
   SPATE_LOG("test", info, "lost");
   close_file();
+  const std::string path = testing::TempDir() + "spate_log_test_" + std::to_string(::getpid());
+  ASSERT_OK(open_file(path));
+  SPATE_LOG("test", info, "kept");
+  close_file();
+  EXPECT_THAT(slurp(path), testing::AllOf(HasSubstr("test kept\n"), Not(HasSubstr("lost"))));
+  ::unlink(path.c_str());
 }
 
 }  // namespace

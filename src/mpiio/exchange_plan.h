@@ -21,7 +21,7 @@ struct Params {
   std::int64_t spent = 0;      // ns that the rank's last access took; 0: not known
 };
 
-/// What the two ways of a collective access are expected to cost, ns a piece.
+/// An estimate of how long a collective access takes in each of its two ways, in ns for each piece.
 struct Costs {
   double alone = 0;          // requests of each rank for its own pieces
   double together = 0;       // two phases

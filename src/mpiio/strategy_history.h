@@ -34,7 +34,7 @@ class StrategyHistory {
   Strategy choose(std::span<const Params> all_params);
   /// How long the access took on this rank, ns > 0.
   void keep(std::int64_t spent) { spent_ = spent; }
-  /// What this rank tells the others (Params::spent). 0 if keep() was not called since the last time.
+  /// Returns the time that keep() got, for Params::spent, and forgets it. Returns 0 if keep() was not called since.
   std::int64_t take_spent();
 
  private:

@@ -19,7 +19,7 @@ std::string default_folder();
 int start_file_system(Context& context, const std::string& folder);
 int stop_file_system(Context& context, const std::string& folder);
 
-/// What --set and --metrics write into the spate.toml of a new file system.
+/// Returns the settings that --set and --metrics write into the spate.toml of a new file system.
 Result<std::vector<config::Override>> settings_of(const Context& context, std::optional<std::uint64_t> metrics);
 /// Makes the file system of the plan, unless its folder has one that agrees with it, and starts it; returns the exit
 /// code. `port_is_given`: other ports than the plan's are not chosen if these are taken.

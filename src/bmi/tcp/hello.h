@@ -67,8 +67,8 @@ std::optional<Welcome> decode_welcome(const std::byte* bytes);
 /// Whether bytes that should have been a Hello or a Welcome begin a record of TLS: the other side has a tcp+tls://
 /// address where this one has tcp://.
 bool is_tls(ByteView bytes);
-/// What an acceptor of tcp+tls:// answers to what is no TLS: a fatal alert (RFC 8446, section 6). A connector of tcp://
-/// learns by it, through is_tls(), why the connection ends.
+/// A fatal alert of TLS (RFC 8446, section 6). An acceptor of tcp+tls:// sends it to a connector that speaks no TLS. A
+/// connector of tcp:// recognizes it by is_tls(), and so learns why the connection ends.
 inline constexpr std::array<std::byte, 7> kTlsAlert{std::byte{21}, std::byte{3}, std::byte{3}, std::byte{0},
                                                     std::byte{2},  std::byte{2}, std::byte{70}};
 

@@ -72,8 +72,8 @@ struct File {
   // that makes them in the order of the program's calls, which is the same on all ranks.
   MPI_Comm own_comm = MPI_COMM_NULL;
   std::unique_ptr<Background> in_turn;
-  // Of reads, and of writes: [1]. Collective accesses of the program; those that `in_turn` makes have their own, since
-  // ranks need not run them in one order with the former.
+  // Element 0 is about reads, element 1 about writes. `in_turn` has histories of its own: its accesses may run in
+  // another order with the program's accesses on each rank.
   std::array<StrategyHistory, 2> histories;
   std::array<StrategyHistory, 2> histories_in_turn;
   std::optional<long> split;  // bytes that a split collective access has moved, until its end function is called

@@ -19,6 +19,7 @@ class Talk {
   };
   Talk(MPI_Comm comm, By by) : comm_(comm), by_(by) {}
 
+  /// Returns who waits for the messages.
   By by() const { return by_; }
   /// Replaces each value by the result of `op` over all ranks.
   void all_reduce(std::span<std::int64_t> values, MPI_Op op) const;

@@ -13,6 +13,7 @@ bool CapabilityCache::genuine(const Capability& capability) {
     add(capability);
     return true;
   }
+  ++verifications_;
   if (!verify(server_keys_, fs_, capability)) return false;
   add(capability);
   return true;

@@ -18,6 +18,8 @@ class CapabilityCache {
   /// Whether the MAC is genuine for the capability's other fields.
   bool genuine(const Capability& capability);
   std::size_t size() const { return young_.size() + old_.size(); }
+  /// MACs that were computed so far.
+  std::uint64_t verifications() const { return verifications_; }
 
  private:
   struct MacHash {
@@ -36,6 +38,7 @@ class CapabilityCache {
   const std::size_t half_;
   Table young_;
   Table old_;
+  std::uint64_t verifications_ = 0;
 };
 
 }  // namespace spate::io

@@ -235,6 +235,7 @@ TEST_F(TablesTest, ACapabilityIsHashedOnceAndTheTableIsBounded) {
   };
   const Capability hot = signed_for(1);
   for (int i = 0; i < 10; ++i) EXPECT_TRUE(cache.genuine(hot));
+  EXPECT_EQ(cache.verifications(), 1U);
   EXPECT_EQ(cache.size(), 1U);
   Capability forged = hot;
   forged.rights = Rights::kReadWrite;
@@ -246,6 +247,7 @@ TEST_F(TablesTest, ACapabilityIsHashedOnceAndTheTableIsBounded) {
     EXPECT_LE(cache.size(), before) << "the hot one was still there";
     EXPECT_LE(cache.size(), 102U);
   }
+  EXPECT_EQ(cache.verifications(), 999U);  // the hot one stayed all the time
 }
 
 }  // namespace
