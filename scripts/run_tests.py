@@ -48,6 +48,9 @@ class Outcome:
         text = f"{self.passed} passed, {self.failed} failed"
         return text + (f", {self.skipped} skipped" if self.skipped else "")
 
+    def failures(self):
+        return [note for note in self.notes if note.startswith("FAILED ")]
+
 
 class Test:
     """One entry of ctest."""
@@ -250,7 +253,8 @@ def load_tests(args):
 
 
 def verdict(outcome):
-    """Prints the last line, which has only the numbers of passed and failed tests, since programs read it."""
+    """Repeats which tests failed. The last line has only the numbers of passed and failed tests, since programs read it."""
+    print("".join(f"{failure}\n" for failure in outcome.failures()), end="")
     if outcome.skipped:
         print(f"{outcome.skipped} skipped, as said above")
     print(f"{outcome.passed} passed, {outcome.failed} failed")
@@ -261,7 +265,7 @@ def tally(args, outcome):
         verdict(outcome)
         return 1 if outcome.failed else 0
     with open(args.tally, "a", encoding="utf-8") as file:
-        file.write(json.dumps([outcome.passed, outcome.failed, outcome.skipped]) + "\n")
+        file.write(json.dumps([outcome.passed, outcome.failed, outcome.skipped, outcome.failures()]) + "\n")
     return 1 if outcome.failed else 0
 
 
@@ -281,7 +285,7 @@ def without_default_ports():
 def command_run(args):
     tests = load_tests(args)
     if not tests:
-        return tally(args, Outcome(failed=1, notes=["no test matches"]))
+        return tally(args, Outcome(failed=1, notes=["FAILED no test matches"]))
     held = without_default_ports()
     try:
         return tally(args, run_all(args, tests))

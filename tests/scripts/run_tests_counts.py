@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """scripts/run_tests.py counts correctly what stand-ins for test binaries print, also if they crash, hang or skip."""
+import json
 import os
 import pathlib
 import socket
@@ -89,13 +90,13 @@ def can_listen(port):
             return False
 
 
-def last_line_of_summary(folder, tallies):
-    """Returns the last line of a run, as the summary command prints it."""
+def end_of_summary(folder, tallies):
+    """Returns the last two lines of a run, as the summary command prints them, and its exit code."""
     tally = folder / "tally"
-    tally.write_text("".join(f"{one}\n" for one in tallies), encoding="utf-8")
+    tally.write_text("".join(f"{json.dumps(one)}\n" for one in tallies), encoding="utf-8")
     program = pathlib.Path(os.environ["SPATE_SOURCE"]) / "scripts" / "run_tests.py"
     done = subprocess.run([program, "summary", "--tally", tally], stdout=subprocess.PIPE, text=True, check=False)
-    return done.stdout.splitlines()[-1], done.returncode
+    return done.stdout.splitlines()[-2:], done.returncode
 
 
 def main():
@@ -131,9 +132,13 @@ def main():
             wrong.append("a test can take the default port")
         for one in held:
             one.close()
-        for tallies, line in (([[3, 0, 2], [1, 0, 0]], ("4 passed, 0 failed", 0)), ([[3, 1, 0]], ("3 passed, 1 failed", 1))):
-            if last_line_of_summary(folder, tallies) != line:
-                wrong.append(f"the last line of {tallies} is not {line}")
+        passes, fails = [[3, 0, 2, []], [1, 0, 0, []]], [[3, 1, 0, ["FAILED script (exit code 3)"]]]
+        for tallies, end in (
+            (passes, (["2 skipped, as said above", "4 passed, 0 failed"], 0)),
+            (fails, (["FAILED script (exit code 3)", "3 passed, 1 failed"], 1)),
+        ):
+            if end_of_summary(folder, tallies) != end:
+                wrong.append(f"the last lines of {tallies} are not {end}")
     print("\n".join(wrong))
     return 1 if wrong else 0
 
