@@ -2,7 +2,6 @@
 #include "tools/deployment.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,6 +20,7 @@
 #include "config/key_file.h"
 #include "tools/etcd_members.h"
 #include "tools/port_holder.h"
+#include "tools/text_file.h"
 
 namespace spate::tools {
 namespace {
@@ -39,16 +39,6 @@ Result<void> make_folder(const std::string& path) {
   const bool made = fs::create_directories(path, error);
   if (error) return errno_error(error.value(), "make folder " + path);
   if (made) ::chmod(path.c_str(), 0700);
-  return {};
-}
-
-Result<void> write_file(const std::string& path, const std::string& text) {
-  ::unlink(path.c_str());
-  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (!fd) return errno_error(errno, "create " + path);
-  if (::write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) || ::fsync(fd.get()) != 0) {
-    return errno_error(errno, "write " + path);
-  }
   return {};
 }
 
@@ -195,10 +185,7 @@ Result<void> prepare_server(const std::string& folder, ServerId server) {
 }
 
 Result<void> write_config(const std::string& folder, const config::FileSystemConfig& config) {
-  const std::string path = config_path(folder);
-  SPATE_TRY(std::ignore, write_file(path + ".new", config::to_toml(config)));
-  if (::rename((path + ".new").c_str(), path.c_str()) != 0) return errno_error(errno, "write " + path);
-  return {};
+  return replace_file(config_path(folder), config::to_toml(config));
 }
 
 Result<void> create_deployment(const DeploymentPlan& plan, Random& random) {

@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/known.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <tuple>
 
 #include "assembly/locate.h"
+#include "base/unique_fd.h"
 #include "tools/server_control.h"
+#include "tools/text_file.h"
 
 namespace spate::tools {
 namespace {
@@ -19,13 +26,32 @@ fs::path list_file() {
   return current.empty() ? fs::path() : current.parent_path() / "file-systems";
 }
 
-/// If the path is a link, replaces the link itself.
+/// Holds the folder's lock while it lives, so that commands that run at the same time take turns. Without a lock (the
+/// folder cannot be opened) nothing can be written either.
+class ListLock {
+ public:
+  explicit ListLock(const fs::path& folder) : folder_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    while (folder_ && ::flock(folder_.get(), LOCK_EX) != 0 && errno == EINTR) {
+    }
+  }
+
+ private:
+  UniqueFd folder_;
+};
+
+/// A command that reads meanwhile finds the old lines or the new ones. A failure is no error of the command: the user
+/// can still name the file system.
 void write_lines(const fs::path& path, const std::vector<std::string>& lines) {
-  std::error_code ignored;
-  fs::create_directories(path.parent_path(), ignored);
-  fs::remove(path, ignored);
-  std::ofstream out(path);
-  for (const std::string& line : lines) out << line << "\n";
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  std::ignore = replace_file(path.string(), text);
+}
+
+std::string first_line(const fs::path& path) {
+  std::ifstream in(path);
+  std::string line;
+  std::getline(in, line);
+  return line;
 }
 
 /// The last file of the list whose servers run; empty: none.
@@ -58,8 +84,12 @@ std::vector<std::string> known_folders() {
 void remember_file_system(const std::string& config_file) {
   const fs::path current = assembly::current_file();
   if (current.empty()) return;
-  write_lines(current, {config_file});
+  std::error_code ignored;
+  fs::create_directories(current.parent_path(), ignored);
+  const ListLock lock(current.parent_path());
   std::vector<std::string> all = known_file_systems();
+  if (!all.empty() && all.back() == config_file && first_line(current) == config_file) return;
+  write_lines(current, {config_file});
   std::erase(all, config_file);
   all.push_back(config_file);  // in the order of their last starts
   write_lines(list_file(), all);
@@ -68,16 +98,17 @@ void remember_file_system(const std::string& config_file) {
 std::string forget_file_system(const std::string& config_file) {
   const fs::path current = assembly::current_file();
   if (current.empty()) return {};
+  const ListLock lock(current.parent_path());
   std::vector<std::string> all = known_file_systems();
-  std::erase(all, config_file);
-  write_lines(list_file(), all);
-  std::ifstream in(current);
-  std::string last;
-  if (!std::getline(in, last) || last != config_file) return {};
-  std::error_code ignored;
-  fs::remove(current, ignored);
-  std::string next = last_running(all);
-  if (!next.empty()) write_lines(current, {next});
+  if (std::erase(all, config_file) > 0) write_lines(list_file(), all);
+  if (first_line(current) != config_file) return {};
+  const std::string next = last_running(all);
+  if (!next.empty()) {
+    write_lines(current, {next});
+  } else {
+    std::error_code ignored;
+    fs::remove(current, ignored);
+  }
   return next;
 }
 

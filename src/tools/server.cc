@@ -18,6 +18,7 @@
 #include "tools/fsck.h"
 #include "tools/server_control.h"
 #include "tools/text.h"
+#include "tools/text_file.h"
 #include "tools/up_down.h"
 #include "wire/cluster_messages.h"
 #include "wire/membership_messages.h"
@@ -126,19 +127,6 @@ Result<std::string> read_text(const std::string& file) {
   return std::string(std::istreambuf_iterator<char>(in), {});
 }
 
-/// Replaces the file atomically and keeps its mode.
-Result<void> replace_text(const std::string& file, const std::string& text) {
-  const std::string fresh = file + ".new";
-  std::ofstream out(fresh, std::ios::binary | std::ios::trunc);
-  out << text;
-  out.close();
-  std::error_code error;
-  if (!out) return errno_error(errno, "write " + fresh);
-  fs::permissions(fresh, fs::status(file, error).permissions(), error);
-  if (!error) fs::rename(fresh, file, error);
-  return error ? Result<void>(errno_error(error.value(), "write " + file)) : Result<void>();
-}
-
 /// Lists of strings are written alike in JSON and TOML.
 std::string text_with(const Addition& added) {
   std::string text = added.before;
@@ -232,10 +220,10 @@ int run_add(Context& context, const ServerOptions& options) {
   if (const auto named = name_it(options, *meta, *added); !named) return context.fail(named.error());
   const std::string text = text_with(*added);
   if (const auto good = config::load({text, added->file, added->folder, {}}); !good) return context.fail(good.error());
-  if (const auto written = replace_text(added->file, text); !written) return context.fail(written.error());
+  if (const auto written = replace_file(added->file, text); !written) return context.fail(written.error());
   const auto started = added->deployment ? start_in_deployment(*added) : start_service(added->id);
   if (!started) {
-    std::ignore = replace_text(added->file, added->before);
+    std::ignore = replace_file(added->file, added->before);
     return context.fail(started.error());
   }
   if (const auto joined = meta->wait_for(added->id); !joined) return context.fail(joined.error());

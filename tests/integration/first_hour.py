@@ -2,14 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mistakes that newcomers make in their first hour: each is either accepted or refused with a sentence that says what
 to do."""
+import ctypes
 import json
 import os
 import shlex
 import shutil
 import socket
+import struct
 import subprocess
 
 from cluster import SPATE, Cluster, alive, check, free_ports
+
+IN_MOVED_TO, IN_DELETE = 0x80, 0x200  # inotify(7)
 
 
 def says(text, *words):
@@ -112,6 +116,42 @@ def logs_and_restart(fs):
     check(set(before.values()).isdisjoint(after.values()) and len(after) == 3, "restart: %s, then %s" % (before, after))
     check(fs.spate("ls", "spate:/") == b"there\n", "after a restart")
     says(fs.spate("logs", "--dir", fs.dir).decode(), "serving")
+
+
+def known_at_each_moment(fs):
+    """`spate up` replaces the file that names the current file system: a command that runs meanwhile never misses it."""
+    other = fs.root + "/second"
+    up = ("up", "-q", "--dir", other, "--io", "1", "--port", str(free_ports(2)))
+    fs.spate(*up)
+    state = fs.env["XDG_STATE_HOME"] + "/spate"
+    libc = ctypes.CDLL(None)
+    watch = libc.inotify_init1(os.O_NONBLOCK)
+    check(libc.inotify_add_watch(watch, state.encode(), IN_DELETE | IN_MOVED_TO) > 0, "inotify")
+    fs.up()
+    fs.spate(*up)
+    fs.up()
+    fs.spate("destroy", "-q", "-y", "--dir", other)
+    changes = os.read(watch, 1 << 16)
+    os.close(watch)
+    names = []
+    while changes:
+        _, mask, _, size = struct.unpack_from("iIII", changes)
+        names.append((mask, changes[16:16 + size].rstrip(b"\0").decode()))
+        changes = changes[16 + size:]
+    check(names.count((IN_MOVED_TO, "current")) == 3, "replaced: %s" % names)
+    check(not [name for mask, name in names if mask & IN_DELETE], "removed: %s" % names)
+
+
+def several_at_once(fs):
+    """`spate up` of several file systems at the same time: each is known afterwards."""
+    folders = ["%s/at-once-%d" % (fs.root, i) for i in range(4)]
+    started = [fs.start("up", "-q", "--dir", folder, "--io", "1", "--port", str(free_ports(2))) for folder in folders]
+    for one in started:
+        check(one.wait(60) == 0, "up: %s" % one.stderr.read())
+    listed = fs.spate("list").decode()
+    says(listed, *(folder + "  up, 2 servers" for folder in folders))
+    for folder in folders:
+        fs.spate("destroy", "-q", "-y", "--dir", folder)
 
 
 def lists_and_removes(fs):
@@ -219,6 +259,8 @@ def main():
         file_system_of_the_machine(fs)
         servers_of_other_hosts(fs)
         logs_and_restart(fs)
+        known_at_each_moment(fs)
+        several_at_once(fs)
         lists_and_removes(fs)
         starts_at_login(fs)
         mounts(fs)
