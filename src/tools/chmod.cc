@@ -137,7 +137,7 @@ std::optional<std::uint32_t> uid_named(const char* name) {
 }
 
 std::optional<std::uint32_t> gid_named(const char* name) {
-  const group* const entry = ::getgrnam(name);
+  const struct ::group* const entry = ::getgrnam(name);
   return entry == nullptr ? std::nullopt : std::optional<std::uint32_t>(entry->gr_gid);
 }
 

@@ -108,7 +108,7 @@ Result<Test> age_test(const std::string& word, const std::string& value, std::ch
 Result<Test> owner_test(const std::string& word, const std::string& value) {
   const bool user = word == "-user";
   const passwd* const known_user = user ? ::getpwnam(value.c_str()) : nullptr;
-  const group* const known_group = user ? nullptr : ::getgrnam(value.c_str());
+  const struct ::group* const known_group = user ? nullptr : ::getgrnam(value.c_str());
   std::uint64_t id = known_user != nullptr ? known_user->pw_uid : known_group != nullptr ? known_group->gr_gid : 0U;
   if (known_user == nullptr && known_group == nullptr) {
     SPATE_TRY(id, whole_number(value, word));

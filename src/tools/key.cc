@@ -46,7 +46,7 @@ constexpr AccountKind kUserAccount{"user", [](const char* name) -> std::optional
                                      return entry == nullptr ? std::nullopt : std::optional(entry->pw_uid);
                                    }};
 constexpr AccountKind kGroupAccount{"group", [](const char* name) -> std::optional<std::uint32_t> {
-                                      const group* const entry = ::getgrnam(name);
+                                      const struct ::group* const entry = ::getgrnam(name);
                                       return entry == nullptr ? std::nullopt : std::optional(entry->gr_gid);
                                     }};
 

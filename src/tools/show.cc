@@ -107,7 +107,7 @@ std::string group_name(std::uint32_t gid) {
   static std::map<std::uint32_t, std::string> known;
   const auto [it, fresh] = known.try_emplace(gid);
   if (fresh) {
-    const group* entry = ::getgrgid(gid);
+    const struct ::group* entry = ::getgrgid(gid);
     it->second = entry == nullptr ? std::to_string(gid) : entry->gr_name;
   }
   return it->second;
