@@ -144,7 +144,7 @@ Result<bool> kills_setgid(fuse_req_t request, fuse_ino_t inode) {
   if (!checked_by_kernel(options)) return false;
   if (options.acl && kernel_init_of(this_mount().handover).has(kTellsOfSetgid))
     return CurrentRequest::of_this_thread().hints().kills_setgid;
-  const fuse_ctx caller = *fuse_req_ctx(request);
+  const CurrentRequest::Caller caller = CurrentRequest::of_this_thread().caller();
   if (caller.uid == 0) return false;
   std::array<gid_t, kMaxGroups> groups{};
   const int known = fuse_req_getgroups(request, static_cast<int>(groups.size()), groups.data());

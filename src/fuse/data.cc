@@ -20,8 +20,9 @@ constexpr std::uint64_t kMaxCopyBytes = 1U << 30U;
 constexpr int kForExecve = 0x20;
 
 /// To the servers a mount of root acts as root, so they are told when another user opens a file for writing.
-std::uint8_t by_user(fuse_req_t request, std::uint8_t flags) {
-  const bool for_user = this_mount().credential.uid == 0 && fuse_req_ctx(request)->uid != 0;
+std::uint8_t by_user(std::uint8_t flags) {
+  const CurrentRequest& current = CurrentRequest::of_this_thread();
+  const bool for_user = current.mount().credential.uid == 0 && current.caller().uid != 0;
   return for_user && (flags & wire::kOpenWrite) != 0 ? wire::kOpenByUser : 0;
 }
 
@@ -149,7 +150,7 @@ void told_of_open(Mount& mount, const Attributes& attributes, const fuse_file_in
 void open(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) {
   Mount& mount = this_mount();
   const std::uint8_t flags = open_flags(mount, info->flags & ~O_EXCL);
-  const auto asked = static_cast<std::uint8_t>(flags | by_user(request, flags));
+  const auto asked = static_cast<std::uint8_t>(flags | by_user(flags));
   const std::uint64_t request_id = CurrentRequest::of_this_thread().request_id();
   auto file = run(request, [&](client::Client& c) { return open_after_close(mount, c, inode, asked, request_id); });
   if (!file) return reply_error(request, file.error());
@@ -324,7 +325,7 @@ void copy_file_range(fuse_req_t request, fuse_ino_t, off_t from, fuse_file_info*
   span.to = static_cast<std::uint64_t>(to);
   span.size = std::min<std::uint64_t>(size, kMaxCopyBytes);
   if (span.to >= kMaxFileBytes) return reply_error(request, Errc::kFileTooBig);
-  const auto cleared = clear_lent_rights(request, **target, kills_rights(request));
+  const auto cleared = clear_lent_rights(request, **target, kills_rights());
   if (!cleared) return reply_error(request, cleared.error());
   mount.pages.spoil(Handle(to_inode));
   const auto copied = run(request, [&](client::Client&) { return (*target)->file->copy_from(*(*source)->file, span); });
@@ -338,7 +339,7 @@ void fallocate(fuse_req_t request, fuse_ino_t inode, int mode, off_t offset, off
   if (!open) return reply_error(request, open.error());
   const auto allocation = posix::allocation_of(mode, offset, size);
   if (!allocation) return reply_error(request, allocation.error());
-  const auto cleared = clear_lent_rights(request, **open, kills_rights(request));
+  const auto cleared = clear_lent_rights(request, **open, kills_rights());
   if (!cleared) return reply_error(request, cleared.error());
   if (allocation->zero) mount.pages.spoil(Handle(inode));
   reply_done(request, run(request, [&](client::Client&) { return posix::allocate(*(*open)->file, *allocation); }));

@@ -182,7 +182,8 @@ WorkerPool::Next KernelSession::handle(fuse_buf& buffer) {
   const CurrentRequest::Hints hints = take_hints(buffer, header, tells_of_setgid);
   const std::uint64_t request_id = header.unique & ~kSentAgain;
   if (request_id != header.unique) mount_.handover.asked_again(request_id);
-  CurrentRequest::of_this_thread().begin(mount_, request_id, hints);
+  const CurrentRequest::Caller caller{header.uid, header.gid, static_cast<pid_t>(header.pid)};
+  CurrentRequest::of_this_thread().begin(mount_, request_id, caller, hints);
   fuse_session_process_buf(session_.get(), &buffer);
   mount_.handover.call_answered(request_id);
   if (request_id != header.unique) mount_.handover.end_append(request_id);  // in any case the append has ended

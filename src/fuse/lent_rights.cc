@@ -23,8 +23,9 @@ Result<void> clear_lent_rights(fuse_req_t request, OpenFile& open, bool kills) {
   return clear_lent_rights(request, open.handle.value);
 }
 
-bool kills_rights(fuse_req_t request) {
-  return kernel_init_of(this_mount().handover).has(kClearsRights) && fuse_req_ctx(request)->uid != 0;
+bool kills_rights() {
+  const CurrentRequest& current = CurrentRequest::of_this_thread();
+  return kernel_init_of(current.mount().handover).has(kClearsRights) && current.caller().uid != 0;
 }
 
 }  // namespace spate::fuse

@@ -14,6 +14,6 @@ Result<void> clear_lent_rights(fuse_req_t request, fuse_ino_t inode);
 Result<void> clear_lent_rights(fuse_req_t request, OpenFile& open, bool kills);
 /// Whether the caller is a user, for requests that do not say it (CurrentRequest::Hints::kills_rights). False also if
 /// the kernel clears the bits itself.
-bool kills_rights(fuse_req_t request);
+bool kills_rights();
 
 }  // namespace spate::fuse

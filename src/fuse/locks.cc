@@ -64,7 +64,7 @@ void flock(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info, int opera
   spec.handle = Handle(inode);
   spec.kind = LockKind::kFlock;
   spec.owner = info->lock_owner;
-  spec.pid = static_cast<std::uint32_t>(fuse_req_ctx(request)->pid);
+  spec.pid = static_cast<std::uint32_t>(CurrentRequest::of_this_thread().caller().pid);
   const int what = operation & ~LOCK_NB;
   if (what == LOCK_SH) spec.mode = LockMode::kShared;
   if (what == LOCK_EX) spec.mode = LockMode::kExclusive;

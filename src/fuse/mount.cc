@@ -86,13 +86,14 @@ void reply_done(fuse_req_t request, const Result<void>& result) {
 wire::NewAttributes new_attributes(fuse_req_t request, mode_t mode) {
   wire::NewAttributes attributes;
   attributes.mode = mode & 07777U;
-  const fuse_ctx* caller = fuse_req_ctx(request);
-  attributes.mode |= (static_cast<std::uint32_t>(caller->umask) & 0777U) << wire::NewAttributes::kUmaskShift;
+  const std::uint32_t umask = fuse_req_ctx(request)->umask;
+  attributes.mode |= (umask & 0777U) << wire::NewAttributes::kUmaskShift;
+  const CurrentRequest::Caller& caller = CurrentRequest::of_this_thread().caller();
   const Credential& own = this_mount().credential;
-  if (own.uid == 0 && (caller->uid != own.uid || caller->gid != own.gid)) {
+  if (own.uid == 0 && (caller.uid != own.uid || caller.gid != own.gid)) {
     attributes.mode |= wire::NewAttributes::kOnBehalf;
-    attributes.uid = caller->uid;
-    attributes.gid = caller->gid;
+    attributes.uid = caller.uid;
+    attributes.gid = caller.gid;
   }
   return attributes;
 }

@@ -117,7 +117,8 @@ inline job::Task<Result<Attributes>> stat_node(client::Client& client, fuse_ino_
 /// check that (checked_by_kernel()). Decided by kept attributes, or by the server.
 Result<void> check_access(fuse_req_t request, fuse_ino_t inode, unsigned want);
 
-/// Owner and mode of an object that the calling process creates. A mount of root acts for every user.
+/// Owner and mode of an object that the calling process creates. A mount of root acts for every user. Call it before
+/// the first run() of a handler, since it reads the umask from the request.
 wire::NewAttributes new_attributes(fuse_req_t request, mode_t mode);
 
 /// Runs an operation of the client to its end on this thread. If the caller has given up, it does nothing (kCancelled).
