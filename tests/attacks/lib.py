@@ -6,7 +6,7 @@ import sys
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.environ["SPATE_SOURCE"], "tests", "integration"))
-from cluster import BIN, SPATE, Cluster, check, free_ports, skip, wait_until  # noqa: E402,F401
+from cluster import BIN, SANITIZED, SPATE, Cluster, check, free_ports, skip, wait_until  # noqa: E402,F401
 
 STRANGER = 65503  # a user without an account
 

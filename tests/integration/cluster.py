@@ -22,7 +22,8 @@ import time
 BIN = os.environ["SPATE_BIN"]
 SPATE = os.path.join(BIN, "spate")
 SPATED = os.path.join(BIN, "spated")
-PATIENCE = 6 if os.environ.get("SPATE_SANITIZED") else 1  # factor by which processes may take longer than usual
+SANITIZED = bool(os.environ.get("SPATE_SANITIZED"))  # then Python cannot load libspate or the preload library
+PATIENCE = 6 if SANITIZED else 1  # factor by which processes may take longer than usual
 WAITS = re.compile(r"spate: has waited for .*; Ctrl-C gives it up$")
 
 

@@ -8,7 +8,7 @@ import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.environ["SPATE_SOURCE"], "tests/integration"))
-from cluster import BIN, SPATE, Cluster, check, wait_until  # noqa: E402,F401
+from cluster import BIN, SPATE, Cluster, SANITIZED, check, skip, wait_until  # noqa: E402,F401
 import conformance  # noqa: E402
 import nbd_wire as wire  # noqa: E402,F401
 
