@@ -177,16 +177,16 @@ std::optional<Flat> Flat::subarray(std::span<const Dimension> fastest_first) con
   return flat;
 }
 
-std::optional<Flat> Flat::darray(std::span<const DealtDimension> fastest_first) const {
+std::optional<Flat> Flat::darray(std::span<const DistributedDimension> fastest_first) const {
   std::optional<Flat> flat = *this;
-  for (const DealtDimension& d : fastest_first) {
+  for (const DistributedDimension& d : fastest_first) {
     std::uint64_t block = d.argument;
-    if (block == 0) block = d.deal == Deal::kBlock ? (d.size + d.processes - 1) / d.processes : 1;
-    if (d.deal == Deal::kNone) block = d.size;
-    const std::uint64_t step = d.deal == Deal::kNone ? d.size : block * d.processes;
+    if (block == 0) block = d.distribution == ArrayDistribution::kBlock ? (d.size + d.processes - 1) / d.processes : 1;
+    if (d.distribution == ArrayDistribution::kNone) block = d.size;
+    const std::uint64_t step = d.distribution == ArrayDistribution::kNone ? d.size : block * d.processes;
     std::vector<std::uint64_t> lengths;
     std::vector<std::int64_t> starts;
-    const std::uint64_t first = d.deal == Deal::kNone ? 0 : d.place * block;
+    const std::uint64_t first = d.distribution == ArrayDistribution::kNone ? 0 : d.place * block;
     for (std::uint64_t at = first; at < d.size; at += step) {
       if (lengths.size() >= kMaxPieces) return std::nullopt;
       lengths.push_back(std::min(block, d.size - at));
@@ -221,8 +221,8 @@ bool Flat::ascends() const {
   return extent_ > 0;
 }
 
-std::optional<Flat::Reach> Flat::reach() const {
-  Reach all;
+std::optional<Flat::TrueExtent> Flat::true_extent() const {
+  TrueExtent all;
   if (pieces_.empty()) return all;
   all = {INT64_MAX, INT64_MIN};
   for (const Piece& piece : pieces_) {

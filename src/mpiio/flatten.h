@@ -58,15 +58,15 @@ class Flat {
   };
   /// `fastest_first`: the dimensions, beginning with the one that varies fastest.
   std::optional<Flat> subarray(std::span<const Dimension> fastest_first) const;
-  enum class Deal { kNone, kBlock, kCyclic };
-  struct DealtDimension {
+  enum class ArrayDistribution { kNone, kBlock, kCyclic };
+  struct DistributedDimension {
     std::uint64_t size = 1;
-    Deal deal = Deal::kNone;
+    ArrayDistribution distribution = ArrayDistribution::kNone;
     std::uint64_t argument = 0;  // elements of a block; 0: MPI_DISTRIBUTE_DFLT_DARG
     std::uint64_t processes = 1;
     std::uint64_t place = 0;  // this process's coordinate
   };
-  std::optional<Flat> darray(std::span<const DealtDimension> fastest_first) const;
+  std::optional<Flat> darray(std::span<const DistributedDimension> fastest_first) const;
 
   /// Length of the stream, bytes.
   std::uint64_t size() const { return size_; }
@@ -80,12 +80,12 @@ class Flat {
   /// less than its span, as with HDF5 on Open MPI, where only one tile is used. A type without bytes ascends.
   bool ascends() const;
   /// From the lowest of the type's bytes at offset 0 to the end of the highest. Nothing: an offset exceeds 64 bits.
-  struct Reach {
+  struct TrueExtent {
     std::int64_t begin = 0;
     std::int64_t end = 0;
-    friend bool operator==(const Reach&, const Reach&) = default;
+    friend bool operator==(const TrueExtent&, const TrueExtent&) = default;
   };
-  std::optional<Reach> reach() const;
+  std::optional<TrueExtent> true_extent() const;
   /// The offset of byte `position` < size() of the stream.
   std::int64_t offset_at(std::uint64_t position) const;
 

@@ -130,21 +130,22 @@ class Types {
     return made;
   }
   Pair darray(const Pair& child) {
-    std::vector<Flat::DealtDimension> shape;
+    std::vector<Flat::DistributedDimension> shape;
     std::vector<Flat::Dimension> sizes;
     std::vector<std::vector<std::uint64_t>> chosen;
     for (std::uint64_t i = 1 + number(3); i > 0; --i) {
-      Flat::DealtDimension d;
+      Flat::DistributedDimension d;
       d.size = 1 + number(6);
-      d.deal = static_cast<Flat::Deal>(number(3));
-      d.processes = d.deal == Flat::Deal::kNone ? 1 : 1 + number(3);
+      d.distribution = static_cast<Flat::ArrayDistribution>(number(3));
+      d.processes = d.distribution == Flat::ArrayDistribution::kNone ? 1 : 1 + number(3);
       d.place = number(d.processes);
-      if (d.deal == Flat::Deal::kCyclic) d.argument = number(3);
+      if (d.distribution == Flat::ArrayDistribution::kCyclic) d.argument = number(3);
       shape.push_back(d);
       sizes.push_back({d.size, d.size, 0});
-      const std::uint64_t block = d.deal == Flat::Deal::kNone    ? d.size
-                                  : d.deal == Flat::Deal::kBlock ? (d.size + d.processes - 1) / d.processes
-                                                                 : std::max<std::uint64_t>(d.argument, 1);
+      const std::uint64_t block = d.distribution == Flat::ArrayDistribution::kNone ? d.size
+                                  : d.distribution == Flat::ArrayDistribution::kBlock
+                                      ? (d.size + d.processes - 1) / d.processes
+                                      : std::max<std::uint64_t>(d.argument, 1);
       chosen.emplace_back();
       for (std::uint64_t e = 0; e < d.size; ++e) {
         if (e / block % d.processes == d.place) chosen.back().push_back(e);
@@ -211,7 +212,7 @@ TEST(Flatten, RandomTypesEqualTheirNaiveExpansion) {
     const std::uint64_t size = type.flat.size();
     if (size == 0) continue;
     const auto [low, high] = std::minmax_element(type.naive.bytes.begin(), type.naive.bytes.end());
-    ASSERT_EQ(type.flat.reach(), (Flat::Reach{*low, *high + 1}));
+    ASSERT_EQ(type.flat.true_extent(), (Flat::TrueExtent{*low, *high + 1}));
     std::vector<std::int64_t> expected;
     for (int tile = 0; tile < 3; ++tile) {
       for (const std::int64_t byte : type.naive.bytes) expected.push_back(1000 + tile * type.naive.extent() + byte);
@@ -275,7 +276,7 @@ TEST(Flatten, UnitsThatOverlapAreCountedByTheirBegin) {
 }
 
 TEST(Flatten, AReachBeyond64BitsIsNone) {
-  EXPECT_EQ(Flat::basic(8).hvector(1U << 20U, 1, std::int64_t{1} << 50U)->reach(), std::nullopt);
+  EXPECT_EQ(Flat::basic(8).hvector(1U << 20U, 1, std::int64_t{1} << 50U)->true_extent(), std::nullopt);
 }
 
 TEST(Flatten, AWalkStopsAtTheEndOfAWindow) {

@@ -118,20 +118,20 @@ bool in_order(const View& view, std::uint64_t first, std::uint64_t bytes) {
   return view.ascends && (view.apart || first / size == (first + bytes - 1) / size);
 }
 
-std::optional<Flat::Reach> range_of(const View& view, std::uint64_t first, std::uint64_t bytes) {
+std::optional<Flat::TrueExtent> range_of(const View& view, std::uint64_t first, std::uint64_t bytes) {
   const std::uint64_t last = first + bytes - 1;
   if (in_order(view, first, bytes)) {
     if (!in_reach(view, last)) return std::nullopt;
-    return Flat::Reach{file_offset(view, first), file_offset(view, last) + 1};
+    return Flat::TrueExtent{file_offset(view, first), file_offset(view, last) + 1};
   }
   const std::uint64_t size = view.flat->size();
   std::int64_t begin = 0;
   std::int64_t end = 0;
   if (__builtin_mul_overflow(last / size, view.flat->extent(), &end) ||
-      __builtin_add_overflow(end, view.displacement, &end) || __builtin_add_overflow(end, view.reach.end, &end))
+      __builtin_add_overflow(end, view.displacement, &end) || __builtin_add_overflow(end, view.true_extent.end, &end))
     return std::nullopt;
-  begin = as_signed(first / size) * view.flat->extent() + view.displacement + view.reach.begin;
-  return Flat::Reach{begin, end};
+  begin = as_signed(first / size) * view.flat->extent() + view.displacement + view.true_extent.begin;
+  return Flat::TrueExtent{begin, end};
 }
 
 long transfer(File& file, bool write, std::uint64_t first, const Memory& memory) {

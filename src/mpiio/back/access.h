@@ -18,7 +18,7 @@ bool in_reach(const View& view, std::uint64_t position);
 bool in_order(const View& view, std::uint64_t first, std::uint64_t bytes);
 /// A range of the file that has all these bytes: the smallest one if they are in order. Nothing: an offset does not fit
 /// into an MPI_Offset.
-std::optional<Flat::Reach> range_of(const View& view, std::uint64_t first, std::uint64_t bytes);
+std::optional<Flat::TrueExtent> range_of(const View& view, std::uint64_t first, std::uint64_t bytes);
 
 /// Moves all of `memory` to or from the view's stream, from byte `first` on. Returns the number of bytes moved, which
 /// is smaller at the end of the file. On failure it returns a negative errno, and a part of a write may have been done.

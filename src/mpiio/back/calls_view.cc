@@ -13,12 +13,12 @@ namespace {
 /// Checks the order of a file type's bytes, and notes it in the view. MPI allows bytes that overlap or go back for
 /// reading only: they would be written more than once.
 Failure check_order(const File& file, View& view) {
-  const auto reach = view.flat->reach();
-  if (!reach || reach->begin < 0 || (view.flat->size() > 0 && view.flat->extent() <= 0))
+  const auto true_extent = view.flat->true_extent();
+  if (!true_extent || true_extent->begin < 0 || (view.flat->size() > 0 && view.flat->extent() <= 0))
     return {MPI_ERR_ARG, "spate: the bytes of a file type lie between 0 and 2^63, and its extent is not zero"};
-  view.reach = *reach;
+  view.true_extent = *true_extent;
   view.ascends = view.flat->ascends();
-  view.apart = reach->end - reach->begin <= view.flat->extent();
+  view.apart = true_extent->end - true_extent->begin <= view.flat->extent();
   if (view.ascends || (file.amode & MPI_MODE_RDONLY) != 0) return {};
   return {MPI_ERR_ARG, "spate: the bytes of a file type ascend in a file that is open for writing"};
 }

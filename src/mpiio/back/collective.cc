@@ -7,13 +7,14 @@
 namespace spate::mpiio {
 namespace {
 
-StrategyHistory& history_of(const Together& work) {
+StrategyHistory& history_of(const CollectiveAccess& work) {
   File& file = work.file;
-  auto& histories = work.talk.by() == Talk::By::kLibrary ? file.histories_in_turn : file.histories;
+  auto& histories =
+      work.communicator.thread() == Communicator::Thread::kLibrary ? file.histories_in_turn : file.histories;
   return histories[work.write ? 1 : 0];
 }
 
-Params params_of(const Together& work, const Failure& own) {
+Params params_of(const CollectiveAccess& work, const Failure& own) {
   const File& file = work.file;
   const Memory& memory = work.memory;
   Params params;
@@ -35,23 +36,23 @@ Params params_of(const Together& work, const Failure& own) {
   return params;
 }
 
-std::vector<Params> params_of_all(const Together& work, const Params& own) {
+std::vector<Params> params_of_all(const CollectiveAccess& work, const Params& own) {
   constexpr int kNumbers = sizeof(Params) / sizeof(std::int64_t);
   static_assert(sizeof(Params) == kNumbers * sizeof(std::int64_t));
   std::vector<Params> all(static_cast<std::size_t>(work.file.ranks));
-  work.talk.all_gather(&own, kNumbers, MPI_INT64_T, all.data());
+  work.communicator.all_gather(&own, kNumbers, MPI_INT64_T, all.data());
   return all;
 }
 
-std::string named(const Together& work) { return (work.write ? "write " : "read ") + work.file.path; }
+std::string named(const CollectiveAccess& work) { return (work.write ? "write " : "read ") + work.file.path; }
 
 /// Each rank moves its own pieces, without two phases.
-Moved move_alone(const Together& work) {
+Moved move_alone(const CollectiveAccess& work) {
   const long moved = transfer(work.file, work.write, work.first, work.memory);
-  return {moved, agree(work.file, work.talk, failure_of(moved, named(work)))};
+  return {moved, agree(work.file, work.communicator, failure_of(moved, named(work)))};
 }
 
-Moved two_phases(const Together& work, const std::vector<Params>& all_params) {
+Moved two_phases(const CollectiveAccess& work, const std::vector<Params>& all_params) {
   const File& file = work.file;
   std::int64_t begin = INT64_MAX;
   std::int64_t end = 0;
@@ -68,10 +69,10 @@ Moved two_phases(const Together& work, const std::vector<Params>& all_params) {
   if (too_sparse(all_params, domains)) return move_alone(work);
   const Exchanged exchanged = move_in_two_phases(work, domains);
   const Failure own = failure_of(exchanged.outcome, named(work));
-  Moved moved{static_cast<long>(work.memory.bytes), agree(file, work.talk, own)};
+  Moved moved{static_cast<long>(work.memory.bytes), agree(file, work.communicator, own)};
   if (work.write || moved.failure.failed()) return moved;
   std::int64_t eof = exchanged.eof;
-  work.talk.all_reduce({&eof, 1}, MPI_MIN);
+  work.communicator.all_reduce({&eof, 1}, MPI_MIN);
   if (eof != INT64_MAX) {
     const std::uint64_t there = stream_before(*file.view.flat, file.view.displacement, eof);
     moved.bytes = static_cast<long>(std::min(work.memory.bytes, there > work.first ? there - work.first : 0));
@@ -81,7 +82,7 @@ Moved two_phases(const Together& work, const std::vector<Params>& all_params) {
 
 }  // namespace
 
-Moved transfer_together(const Together& work, const Failure& own) {
+Moved transfer_collectively(const CollectiveAccess& work, const Failure& own) {
   const File& file = work.file;
   const std::vector<Params> all_params = params_of_all(work, params_of(work, own));
   StrategyHistory& history = history_of(work);

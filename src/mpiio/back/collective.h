@@ -14,6 +14,6 @@ struct Moved {
 
 /// transfer() of all ranks. `own`: an error in this rank's arguments. If any rank has one, no rank moves anything.
 /// Every rank returns; if one fails, all fail.
-Moved transfer_together(const Together& work, const Failure& own);
+Moved transfer_collectively(const CollectiveAccess& work, const Failure& own);
 
 }  // namespace spate::mpiio

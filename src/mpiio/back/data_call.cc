@@ -80,8 +80,8 @@ void DataCall::move_alone() {
   if (bytes_ < 0) failure_ = failure_of(bytes_, (call_.write ? "write " : "read ") + file_.path);
 }
 
-void DataCall::move_together(const Talk& talk) {
-  Moved moved = transfer_together({file_, talk, call_.write, first_, memory_}, failure_);
+void DataCall::move_together(const Communicator& communicator) {
+  Moved moved = transfer_collectively({file_, communicator, call_.write, first_, memory_}, failure_);
   bytes_ = moved.bytes;
   failure_ = std::move(moved.failure);
 }
@@ -96,7 +96,7 @@ void DataCall::finish() {
 void DataCall::run(Failure failure) {
   prepare(std::move(failure));
   if (call_.together) {
-    move_together(Talk(file_.comm, Talk::By::kProgram));
+    move_together(Communicator(file_.comm, Communicator::Thread::kProgram));
   } else {
     move_alone();
   }

@@ -37,8 +37,8 @@ class DataCall {
   void prepare(Failure failure = {});
   /// Makes this rank's access. It calls no function of MPI, so any thread may run it.
   void move_alone();
-  /// Makes the access together with all ranks. Collective over the communicator of `talk`.
-  void move_together(const Talk& talk);
+  /// Makes the access together with all ranks. Collective over `communicator`.
+  void move_together(const Communicator& communicator);
   /// Converts data that was read.
   void finish();
 

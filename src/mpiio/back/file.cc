@@ -24,14 +24,14 @@ std::unordered_map<MPI_File, std::unique_ptr<File>>& files() {
 }
 
 /// What the ranks make of the name: for all of them it is Spate's, for none, or for some.
-enum class Whose { kSpates, kOthers, kMixed };
-Whose whose(MPI_Comm comm, const std::optional<Name>& name, int amode) {
+enum class NameOwner { kSpate, kOther, kMixed };
+NameOwner owner_of_name(MPI_Comm comm, const std::optional<Name>& name, int amode) {
   const std::int64_t hash = name ? hash_of(name->path) : -1;
   std::int64_t own[4] = {hash, -hash, name ? amode : 0, name ? -amode : 0};
   std::int64_t most[4] = {};
   PMPI_Allreduce(own, most, 4, MPI_INT64_T, MPI_MAX, comm);
-  if (most[0] == -1) return Whose::kOthers;
-  return most[0] == -most[1] && most[2] == -most[3] ? Whose::kSpates : Whose::kMixed;
+  if (most[0] == -1) return NameOwner::kOther;
+  return most[0] == -most[1] && most[2] == -most[3] ? NameOwner::kSpate : NameOwner::kMixed;
 }
 
 Failure check_amode(int amode) {
@@ -218,14 +218,16 @@ File* find(MPI_File handle) {
   return found == files().end() ? nullptr : found->second.get();
 }
 
-Failure agree(const File& file, const Talk& talk, const Failure& own) {
+Failure agree(const File& file, const Communicator& communicator, const Failure& own) {
   std::int64_t most[2] = {own.error_class, own.failed() ? -file.rank : -file.ranks};
-  talk.all_reduce(most, MPI_MAX);
+  communicator.all_reduce(most, MPI_MAX);
   if (own.failed() || most[0] == MPI_SUCCESS) return own;
   return {static_cast<int>(most[0]), "spate: " + file.path + ": failed on rank " + std::to_string(-most[1])};
 }
 
-Failure agree(const File& file, const Failure& own) { return agree(file, Talk(file.comm, Talk::By::kProgram), own); }
+Failure agree(const File& file, const Failure& own) {
+  return agree(file, Communicator(file.comm, Communicator::Thread::kProgram), own);
+}
 
 void wait_for_none_under_way(File& file) {
   std::unique_lock lock(file.mutex);
@@ -261,11 +263,11 @@ void change_hints(File& file, MPI_Info info) {
 
 Failure open_file(MPI_Comm comm, const char* name, int amode, MPI_Info info, MPI_File* handle, bool* ours) {
   const auto place = resolve_here(name);
-  const Whose who = whose(comm, place, amode);
-  *ours = who != Whose::kOthers;
+  const NameOwner who = owner_of_name(comm, place, amode);
+  *ours = who != NameOwner::kOther;
   if (!*ours) return {};
   *handle = MPI_FILE_NULL;
-  if (who == Whose::kMixed) return {MPI_ERR_NOT_SAME, "spate: the ranks give different names or modes to one open"};
+  if (who == NameOwner::kMixed) return {MPI_ERR_NOT_SAME, "spate: the ranks give different names or modes to one open"};
   if (Failure failure = check_amode(amode); failure.failed()) return failure;
   auto file = std::make_unique<File>();
   PMPI_Comm_dup(comm, &file->comm);

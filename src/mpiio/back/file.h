@@ -15,10 +15,10 @@
 
 #include "mpiio/back/background.h"
 #include "mpiio/back/buffer.h"
+#include "mpiio/back/communicator.h"
 #include "mpiio/back/errors.h"
 #include "mpiio/back/hints.h"
 #include "mpiio/back/mpi.h"
-#include "mpiio/back/talk.h"
 #include "mpiio/back/types.h"
 #include "mpiio/strategy_history.h"
 
@@ -31,10 +31,10 @@ struct View {
   MPI_Offset displacement = 0;
   MPI_Datatype etype = MPI_BYTE;
   MPI_Datatype filetype = MPI_BYTE;
-  std::shared_ptr<const Flat> flat;  // map of the filetype
-  Flat::Reach reach{0, 1};           // of the filetype
-  bool ascends = true;               // the bytes of a filetype ascend
-  bool apart = true;                 // no byte of a filetype lies behind the first byte of the next one
+  std::shared_ptr<const Flat> flat;    // map of the filetype
+  Flat::TrueExtent true_extent{0, 1};  // of the filetype
+  bool ascends = true;                 // the bytes of a filetype ascend
+  bool apart = true;                   // no byte of a filetype lies behind the first byte of the next one
   std::uint64_t etype_bytes = 1;
   const Representation* representation = nullptr;
 };
@@ -100,7 +100,7 @@ Failure close_file(MPI_File* handle);
 void change_hints(File& file, MPI_Info info);
 
 /// The worst failure of all ranks. Every rank gets its class. Collective, by default over file.comm.
-Failure agree(const File& file, const Talk& talk, const Failure& own);
+Failure agree(const File& file, const Communicator& communicator, const Failure& own);
 Failure agree(const File& file, const Failure& own);
 /// Waits until the nonblocking accesses of this rank have ended. A collective one needs the other ranks, too, so all
 /// ranks call this, or none.

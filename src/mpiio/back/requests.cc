@@ -99,21 +99,21 @@ int complete_ended() {
   return static_cast<int>(all.size());
 }
 
-enum class Way { kThread, kPolled, kProgress, kAtOnce };
+enum class CompletionMethod { kThread, kPolled, kProgress, kAtOnce };
 
-Way choose_way() {
+CompletionMethod choose_method() {
   int level = MPI_THREAD_SINGLE;
   PMPI_Query_thread(&level);
-  if (level == MPI_THREAD_MULTIPLE) return Way::kThread;
-  if (real_symbol("PMPIX_Grequest_start") != nullptr) return Way::kPolled;
+  if (level == MPI_THREAD_MULTIPLE) return CompletionMethod::kThread;
+  if (real_symbol("PMPIX_Grequest_start") != nullptr) return CompletionMethod::kPolled;
   auto* const add = real_function<RegisterProgress>("opal_progress_register");
-  return add != nullptr && add(complete_ended) == 0 ? Way::kProgress : Way::kAtOnce;
+  return add != nullptr && add(complete_ended) == 0 ? CompletionMethod::kProgress : CompletionMethod::kAtOnce;
 }
 
-int start_grequest(Way way, const Shared& started) {
+int start_grequest(CompletionMethod method, const Shared& started) {
   auto state = std::make_unique<Shared>(started);
   int code = MPI_SUCCESS;
-  if (way == Way::kPolled) {
+  if (method == CompletionMethod::kPolled) {
     static auto* const start = real_function<StartPolled>("PMPIX_Grequest_start");
     code = start(query, free_shared, cancel, poll, wait, state.get(), &started->request);
   } else {
@@ -123,14 +123,14 @@ int start_grequest(Way way, const Shared& started) {
   return code;
 }
 
-void move(Way way, const Shared& started) {
+void move(CompletionMethod method, const Shared& started) {
   started->call.move_alone();
-  if (way == Way::kThread) conclude(*started);
+  if (method == CompletionMethod::kThread) conclude(*started);
   started->moved.store(true, std::memory_order_release);
   started->moved.notify_all();
   lower(*started->file);
-  if (way == Way::kThread) PMPI_Grequest_complete(started->request);
-  if (way != Way::kProgress) return;
+  if (method == CompletionMethod::kThread) PMPI_Grequest_complete(started->request);
+  if (method != CompletionMethod::kProgress) return;
   const std::lock_guard lock(ended_mutex);
   ended().push_back(started);
   any_ended = true;
@@ -158,11 +158,11 @@ int start_together(File& file, const Call& call, MPI_Request* request) {
   const auto started = std::make_shared<Started>(file, call);
   started->call.prepare();
   const Failure wrong = started->call.failure();
-  const int code = wrong.failed() ? MPI_SUCCESS : start_grequest(Way::kThread, started);
+  const int code = wrong.failed() ? MPI_SUCCESS : start_grequest(CompletionMethod::kThread, started);
   *request = started->request;
   count_up(file);
   in_turn(file).run([started] {
-    started->call.move_together(Talk(started->file->own_comm, Talk::By::kLibrary));
+    started->call.move_together(Communicator(started->file->own_comm, Communicator::Thread::kLibrary));
     const bool awaited = started->request != MPI_REQUEST_NULL;
     if (awaited) conclude(*started);
     lower(*started->file);
@@ -174,7 +174,7 @@ int start_together(File& file, const Call& call, MPI_Request* request) {
 }  // namespace
 
 int start_request(File& file, const Call& call, MPI_Request* request) {
-  static const Way way = choose_way();
+  static const CompletionMethod method = choose_method();
   *request = MPI_REQUEST_NULL;
   if (is_made_together(file, call)) return start_together(file, call, request);
   Call alone = call;
@@ -182,14 +182,14 @@ int start_request(File& file, const Call& call, MPI_Request* request) {
   const auto started = std::make_shared<Started>(file, alone);
   started->call.prepare();
   if (started->call.failure().failed()) return result(file, started->call.failure());
-  if (const int code = start_grequest(way, started); code != MPI_SUCCESS) return code;
+  if (const int code = start_grequest(method, started); code != MPI_SUCCESS) return code;
   *request = started->request;
   count_up(file);
-  if (way != Way::kAtOnce) {
-    Background::instance().run([started] { move(way, started); });
+  if (method != CompletionMethod::kAtOnce) {
+    Background::instance().run([started] { move(method, started); });
     return MPI_SUCCESS;
   }
-  move(way, started);
+  move(method, started);
   conclude(*started);
   return PMPI_Grequest_complete(started->request);
 }

@@ -16,7 +16,7 @@ struct Counts {
   explicit Counts(int ranks) : counts(static_cast<std::size_t>(ranks)), starts(static_cast<std::size_t>(ranks)) {}
   std::vector<int> counts;
   std::vector<int> starts;
-  Talk::Parts parts() const { return {counts.data(), starts.data()}; }
+  Communicator::Parts parts() const { return {counts.data(), starts.data()}; }
   /// Fills `starts` and returns the sum.
   std::size_t lay_out() {
     std::exclusive_scan(counts.begin(), counts.end(), starts.begin(), 0);
@@ -54,9 +54,9 @@ void give_buffers(File& file, std::unique_ptr<CollectiveBuffers> buffers) {
 /// same bytes, or pieces may be so small that their list is longer than their data.
 class TwoPhases {
  public:
-  TwoPhases(const Together& work, const Domains& domains)
+  TwoPhases(const CollectiveAccess& work, const Domains& domains)
       : file_(work.file),
-        talk_(work.talk),
+        communicator_(work.communicator),
         write_(work.write),
         memory_(work.memory),
         domains_(domains),
@@ -111,7 +111,7 @@ class TwoPhases {
       const std::uint64_t heard = exchange_counts();
       std::array<std::int64_t, 2> worst{static_cast<std::int64_t>((heard + most_at_once_ - 1) / most_at_once_),
                                         whole ? 0 : 1};
-      talk_.all_reduce(worst, MPI_MAX);
+      communicator_.all_reduce(worst, MPI_MAX);
       if (worst[0] <= 1) return worst[1] == 0;
       room = std::max(std::min(room, most_planned_) / static_cast<std::uint64_t>(worst[0]), kLeastRoom);
       walk_ = begin;
@@ -170,7 +170,7 @@ class TwoPhases {
       out_.counts[rank] = static_cast<int>(bytes);
       mine[rank] = {static_cast<int>(sent_[rank].size()), static_cast<int>(pieces), out_.counts[rank]};
     }
-    talk_.all_to_all(mine.data(), 3, MPI_INT, theirs.data());
+    communicator_.all_to_all(mine.data(), 3, MPI_INT, theirs.data());
     std::uint64_t heard = 0;
     entries_in_.assign(sent_.size(), 0);
     for (std::size_t rank = 0; rank < theirs.size(); ++rank) {
@@ -195,7 +195,7 @@ class TwoPhases {
     }
     entries_out.lay_out();
     heard_.resize(entries_in.lay_out() / kPiecesNumbers);
-    talk_.all_to_all_v(told.data(), entries_out.parts(), MPI_INT64_T, heard_.data(), entries_in.parts());
+    communicator_.all_to_all_v(told.data(), entries_out.parts(), MPI_INT64_T, heard_.data(), entries_in.parts());
     heard_of_.clear();
     for (std::size_t rank = 0; rank < sent_.size(); ++rank) {
       heard_of_.emplace_back(heard_.data() + entries_in.starts[rank] / kPiecesNumbers,
@@ -264,7 +264,7 @@ class TwoPhases {
     char* const out = out_data(stream);
     for_out_parts(stream, out, [](const char* part, char* to, std::size_t size) { std::memcpy(to, part, size); });
     char* const in = buffers_->in.fit(in_size_);
-    talk_.all_to_all_v(out, out_.parts(), MPI_BYTE, in, in_.parts());
+    communicator_.all_to_all_v(out, out_.parts(), MPI_BYTE, in, in_.parts());
     finish_write();  // of the previous round; it continued while the ranks exchanged data
     if (outcome_ == 0 && range_bytes_ > 0) outcome_ = open_own(file_);
     if (outcome_ < 0 || range_bytes_ == 0) return;
@@ -301,7 +301,7 @@ class TwoPhases {
     for_pieces(in, out + out_.starts[static_cast<std::size_t>(file_.rank)], data,
                [](char* piece, const char* from, std::size_t size) { std::memcpy(piece, from, size); });
     // The data takes the way back that the lists have taken.
-    talk_.all_to_all_v(in, in_.parts(), MPI_BYTE, out, out_.parts());
+    communicator_.all_to_all_v(in, in_.parts(), MPI_BYTE, out, out_.parts());
     for_out_parts(stream, out, [](char* part, const char* from, std::size_t size) { std::memcpy(part, from, size); });
     if (whole_ == nullptr && done_ > round_first_) scatter(memory_, round_first_, done_ - round_first_, stream);
   }
@@ -324,7 +324,7 @@ class TwoPhases {
   }
 
   File& file_;
-  const Talk talk_;
+  const Communicator communicator_;
   const bool write_;
   const Memory& memory_;
   const Domains& domains_;
@@ -355,7 +355,7 @@ class TwoPhases {
 
 }  // namespace
 
-Exchanged move_in_two_phases(const Together& work, const Domains& domains) {
+Exchanged move_in_two_phases(const CollectiveAccess& work, const Domains& domains) {
   TwoPhases phases(work, domains);
   const long outcome = phases.run();
   return {outcome, phases.eof()};

@@ -7,15 +7,15 @@
 #include <cstdint>
 
 #include "mpiio/back/access.h"
-#include "mpiio/back/talk.h"
+#include "mpiio/back/communicator.h"
 #include "mpiio/exchange_plan.h"
 
 namespace spate::mpiio {
 
 /// One rank's part of a collective access.
-struct Together {
+struct CollectiveAccess {
   File& file;
-  Talk talk;
+  Communicator communicator;
   bool write = false;
   std::uint64_t first = 0;  // first byte in the view's stream
   const Memory& memory;
@@ -29,6 +29,6 @@ struct Exchanged {
 /// Makes the access, whose bytes ascend in the file. Collective: all ranks pass the same `write` and equal `domains`.
 /// Returns on every rank, whatever fails. Needs about six times hints.cb_buffer_size of memory, a part of which the
 /// file keeps for the next access.
-Exchanged move_in_two_phases(const Together& work, const Domains& domains);
+Exchanged move_in_two_phases(const CollectiveAccess& work, const Domains& domains);
 
 }  // namespace spate::mpiio

@@ -138,9 +138,9 @@ std::optional<Flat> build_subarray(const Flat& child, Numbers& n) {
   return child.subarray(shape);
 }
 
-Flat::Deal deal_of(std::int64_t distribution) {
-  if (distribution == MPI_DISTRIBUTE_BLOCK) return Flat::Deal::kBlock;
-  return distribution == MPI_DISTRIBUTE_CYCLIC ? Flat::Deal::kCyclic : Flat::Deal::kNone;
+Flat::ArrayDistribution distribution_of(std::int64_t distribution) {
+  if (distribution == MPI_DISTRIBUTE_BLOCK) return Flat::ArrayDistribution::kBlock;
+  return distribution == MPI_DISTRIBUTE_CYCLIC ? Flat::ArrayDistribution::kCyclic : Flat::ArrayDistribution::kNone;
 }
 
 std::optional<Flat> build_darray(const Flat& child, Numbers& n) {
@@ -148,17 +148,17 @@ std::optional<Flat> build_darray(const Flat& child, Numbers& n) {
   std::int64_t rank = n.integer();
   const std::int64_t dimensions = n.integer();
   const auto sizes = as_lengths(n.many(dimensions, &Numbers::count));
-  const auto deals = n.many(dimensions, &Numbers::integer);
+  const auto distributions = n.many(dimensions, &Numbers::integer);
   const auto arguments = n.many(dimensions, &Numbers::integer);
   const auto processes = as_lengths(n.many(dimensions, &Numbers::integer));
   const bool c_order = n.integer() == MPI_ORDER_C;
   if (!n.good()) return std::nullopt;
-  std::vector<Flat::DealtDimension> shape(sizes.size());
+  std::vector<Flat::DistributedDimension> shape(sizes.size());
   for (std::size_t i = sizes.size(); i-- > 0;) {  // the grid of processes has C's order in any case
     const std::uint64_t argument =
         arguments[i] == MPI_DISTRIBUTE_DFLT_DARG ? 0 : static_cast<std::uint64_t>(arguments[i]);
     const auto here = static_cast<std::uint64_t>(rank) % processes[i];
-    shape[i] = {sizes[i], deal_of(deals[i]), argument, processes[i], here};
+    shape[i] = {sizes[i], distribution_of(distributions[i]), argument, processes[i], here};
     rank /= static_cast<std::int64_t>(processes[i]);
   }
   if (c_order) std::reverse(shape.begin(), shape.end());

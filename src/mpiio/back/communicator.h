@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Talk: the messages between the ranks of one collective access.
+// Communicator: the collective calls that the ranks of one access make.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,16 @@ namespace spate::mpiio {
 
 /// Collective calls over one communicator. A value; the communicator lives longer. On failure MPI calls the error
 /// handler of the communicator, which ends the program unless it has another one.
-class Talk {
+class Communicator {
  public:
-  enum class By {
+  enum class Thread {
     kProgram,  // a thread of the program, which waits for the call and does nothing else
     kLibrary,  // a thread of this library: it sleeps while it waits, because the program computes meanwhile
   };
-  Talk(MPI_Comm comm, By by) : comm_(comm), by_(by) {}
+  Communicator(MPI_Comm comm, Thread thread) : comm_(comm), thread_(thread) {}
 
   /// Returns who waits for the messages.
-  By by() const { return by_; }
+  Thread thread() const { return thread_; }
   /// Replaces each value by the result of `op` over all ranks.
   void all_reduce(std::span<std::int64_t> values, MPI_Op op) const;
   /// `all` gets the `count` values of each rank, in the order of the ranks.
@@ -40,7 +40,7 @@ class Talk {
   void wait(MPI_Request request) const;
 
   MPI_Comm comm_;
-  By by_;
+  Thread thread_;
 };
 
 }  // namespace spate::mpiio

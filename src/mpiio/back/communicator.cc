@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mpiio/back/talk.h"
+#include "mpiio/back/communicator.h"
 
 #include <algorithm>
 #include <chrono>
@@ -21,17 +21,17 @@ constexpr bool kKeepsProcessor = false;
 
 }  // namespace
 
-bool Talk::waits_inside_mpi() const { return by_ == By::kProgram && !kKeepsProcessor; }
+bool Communicator::waits_inside_mpi() const { return thread_ == Thread::kProgram && !kKeepsProcessor; }
 
 /// Waits with pauses, which become longer. The program's own thread polls at first, since it has nothing else to do.
-void Talk::wait(MPI_Request request) const {
+void Communicator::wait(MPI_Request request) const {
   constexpr Microseconds kPolling{50};
-  const Microseconds longest = by_ == By::kProgram ? Microseconds{50} : Microseconds{500};
+  const Microseconds longest = thread_ == Thread::kProgram ? Microseconds{50} : Microseconds{500};
   Microseconds pause{10};
   int done = 0;
   const auto begin = std::chrono::steady_clock::now();
   while (PMPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done == 0) {
-    if (by_ == By::kProgram && std::chrono::steady_clock::now() - begin < kPolling) {
+    if (thread_ == Thread::kProgram && std::chrono::steady_clock::now() - begin < kPolling) {
       std::this_thread::yield();
       continue;
     }
@@ -40,7 +40,7 @@ void Talk::wait(MPI_Request request) const {
   }
 }
 
-void Talk::all_reduce(std::span<std::int64_t> values, MPI_Op op) const {
+void Communicator::all_reduce(std::span<std::int64_t> values, MPI_Op op) const {
   const int count = static_cast<int>(values.size());
   if (waits_inside_mpi()) {
     PMPI_Allreduce(MPI_IN_PLACE, values.data(), count, MPI_INT64_T, op, comm_);
@@ -51,7 +51,7 @@ void Talk::all_reduce(std::span<std::int64_t> values, MPI_Op op) const {
   wait(request);
 }
 
-void Talk::all_gather(const void* own, int count, MPI_Datatype type, void* all) const {
+void Communicator::all_gather(const void* own, int count, MPI_Datatype type, void* all) const {
   if (waits_inside_mpi()) {
     PMPI_Allgather(own, count, type, all, count, type, comm_);
     return;
@@ -61,7 +61,7 @@ void Talk::all_gather(const void* own, int count, MPI_Datatype type, void* all) 
   wait(request);
 }
 
-void Talk::all_to_all(const void* out, int count, MPI_Datatype type, void* in) const {
+void Communicator::all_to_all(const void* out, int count, MPI_Datatype type, void* in) const {
   if (waits_inside_mpi()) {
     PMPI_Alltoall(out, count, type, in, count, type, comm_);
     return;
@@ -71,7 +71,7 @@ void Talk::all_to_all(const void* out, int count, MPI_Datatype type, void* in) c
   wait(request);
 }
 
-void Talk::all_to_all_v(const void* out, Parts of_out, MPI_Datatype type, void* in, Parts of_in) const {
+void Communicator::all_to_all_v(const void* out, Parts of_out, MPI_Datatype type, void* in, Parts of_in) const {
   if (waits_inside_mpi()) {
     PMPI_Alltoallv(out, of_out.counts, of_out.starts, type, in, of_in.counts, of_in.starts, type, comm_);
     return;
