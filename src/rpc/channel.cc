@@ -26,7 +26,7 @@ ChannelOptions channel_to(const ServerEntry& server) {
 
 class Channel::Under {
  public:
-  Under(Channel& channel, wire::Op op) : channel_(channel), counts_(op != wire::Op::kLockEvents) {
+  Under(Channel& channel, wire::Op op) : channel_(channel), counts_(op != wire::Op::kSessionEvents) {
     ++channel_.calls_;
     if (!counts_) return;
     waiting.since = channel_.network_.executor().now();

@@ -76,7 +76,7 @@ class Channel {
   /// Makes the next request repeat the handshake (a new session was opened).
   void repeat_handshake() { link_.leave(); }
   /// The oldest call under way: since when it has waited for this server, and why its last attempt failed. Calls that
-  /// the server answers only when there is an event (lock_events) do not count.
+  /// the server answers only when there is an event (session_events) do not count.
   struct Waiting {
     MonoTime since;
     Errc why = Errc::kTimeout;

@@ -30,7 +30,7 @@ std::optional<wire::LoadKind> load_kind(wire::Op op) {
     case Op::kKeepAlive:
     case Op::kListLoads:
     case Op::kListFileLoads:
-    case Op::kLockEvents:
+    case Op::kSessionEvents:
     case Op::kGroupMessage: return std::nullopt;
     case Op::kRead: return wire::LoadKind::kRead;
     case Op::kWrite: return wire::LoadKind::kWrite;

@@ -146,7 +146,7 @@ TEST(Loads, ADescriptionIsPrintableAndShort) {
 }
 
 TEST(Loads, RenewalsOfASessionAreNoLoad) {
-  for (const wire::Op op : {wire::Op::kKeepAlive, wire::Op::kLockEvents, wire::Op::kListLoads, wire::Op::kPing})
+  for (const wire::Op op : {wire::Op::kKeepAlive, wire::Op::kSessionEvents, wire::Op::kListLoads, wire::Op::kPing})
     EXPECT_EQ(load_kind(op), std::nullopt) << op_name(op);
   EXPECT_EQ(load_kind(wire::Op::kRead), LoadKind::kRead);
   EXPECT_EQ(load_kind(wire::Op::kRename), LoadKind::kChange);

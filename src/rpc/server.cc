@@ -147,7 +147,7 @@ bool Server::goes_first(const Arrived& request) const {
     case wire::Op::kAuthenticate:
     case wire::Op::kPing:
     case wire::Op::kKeepAlive:
-    case wire::Op::kLockEvents: return true;
+    case wire::Op::kSessionEvents: return true;
     default: break;
   }
   const Operation* const operation = operations_.find(op);

@@ -9,7 +9,7 @@ namespace spate::rpc {
 namespace {
 
 /// A request for events waits for as long as nothing happens. (One for a lock that others hold is answered at once.)
-bool waits_by_intent(wire::Op op) { return op == wire::Op::kLockEvents; }
+bool waits_by_intent(wire::Op op) { return op == wire::Op::kSessionEvents; }
 
 std::int64_t milliseconds(Duration time) { return std::chrono::duration_cast<std::chrono::milliseconds>(time).count(); }
 

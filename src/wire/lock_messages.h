@@ -39,7 +39,7 @@ struct LockRequest {
 };
 struct LockReply {
   static constexpr std::string_view kName = "lock reply";
-  bool queued = false;  // it waits: lock_events will report the outcome
+  bool queued = false;  // it waits: session_events will report the outcome
   /// If it differs from the last one, the server has forgotten all locks, and the client reclaims its own.
   std::uint64_t table = 0;
   template <typename A>
@@ -80,50 +80,11 @@ struct LockCancelRequest {
 };
 struct LockCancelReply {
   static constexpr std::string_view kName = "lock cancel reply";
-  bool ended = false;  // false: it had ended before; lock_events has reported that, or will
+  bool ended = false;  // false: it had ended before; session_events has reported that, or will
   std::uint64_t table = 0;
   template <typename A>
   void fields(A& a) {
     a(ended, table);
-  }
-};
-
-/// Waits for at most `hold_ms` until there are events for this session's locks.
-struct LockEventsRequest {
-  static constexpr Op kOp = Op::kLockEvents;
-  static constexpr std::string_view kName = "lock events request";
-  std::uint64_t table = 0;         // of the last reply
-  std::uint64_t acknowledged = 0;  // events up to this one have been received
-  std::uint32_t hold_ms = 0;
-  template <typename A>
-  void fields(A& a) {
-    a(table, acknowledged, hold_ms);
-  }
-};
-enum class LockEventType : std::uint8_t {
-  kGranted = 1,   // the waiting request with sequence `subject` has its lock
-  kRefused = 2,   // the wait ended without a lock: too many locks
-  kRecalled = 3,  // another client waits for this session's right to append to the file with handle `subject`
-  // The session's lease on the object with handle `subject` is recalled. The acknowledgment means that the client has
-  // dropped its copies.
-  kLeaseRecalled = 4
-};
-struct LockEvent {
-  std::uint64_t number = 0;  // grows; two events of a session never have the same number, not even in two epochs
-  LockEventType type = LockEventType::kGranted;
-  std::uint64_t subject = 0;
-  template <typename A>
-  void fields(A& a) {
-    a(number, type, subject);
-  }
-};
-struct LockEventsReply {
-  static constexpr std::string_view kName = "lock events reply";
-  std::uint64_t table = 0;
-  std::vector<LockEvent> events;
-  template <typename A>
-  void fields(A& a) {
-    a(table, events);
   }
 };
 

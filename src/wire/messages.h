@@ -10,6 +10,7 @@
 #include "wire/check_messages.h"
 #include "wire/cluster_messages.h"
 #include "wire/copy_messages.h"
+#include "wire/event_messages.h"
 #include "wire/group_messages.h"
 #include "wire/io_messages.h"
 #include "wire/key_messages.h"

@@ -43,7 +43,7 @@ namespace spate::wire {
   X(Lock, 43, "lock")                          \
   X(LockTest, 44, "lock_test")                 \
   X(LockCancel, 45, "lock_cancel")             \
-  X(LockEvents, 46, "lock_events")             \
+  X(SessionEvents, 46, "session_events")       \
   X(LockReclaim, 47, "lock_reclaim")           \
   X(Access, 48, "access")                      \
   X(LookupLease, 49, "lookup_lease")           \

@@ -184,7 +184,7 @@ class HastyLeases final : public meta::Leases {
   void heard(ClientId client, std::uint32_t epoch, bool knows_table) override {
     inner_.heard(client, epoch, knows_table);
   }
-  void acknowledged(ClientId client, std::uint32_t epoch, const wire::LockEvent& event) override {
+  void acknowledged(ClientId client, std::uint32_t epoch, const wire::SessionEvent& event) override {
     inner_.acknowledged(client, epoch, event);
   }
   job::Task<Result<void>> release(ClientId client, std::uint32_t below_epoch, job::StopToken stop) override {

@@ -121,19 +121,19 @@ class HostileServer {
         reply.server = id_;
         if (script_.leases()) reply.features = wire::kOurFeatures;
       }
-      if constexpr (std::is_same_v<Reply, wire::LockEventsReply>) reply.events = recalls();
+      if constexpr (std::is_same_v<Reply, wire::SessionEventsReply>) reply.events = recalls();
       wire::encode_body(reply, out);
       if constexpr (std::is_same_v<Reply, wire::HelloReply>) wire::encode_body(wire::HelloAnswer(), out);
     });
     return out;
   }
 
-  std::vector<wire::LockEvent> recalls() {
-    std::vector<wire::LockEvent> events(script_.u8() % 4);
-    for (wire::LockEvent& event : events) {
+  std::vector<wire::SessionEvent> recalls() {
+    std::vector<wire::SessionEvent> events(script_.u8() % 4);
+    for (wire::SessionEvent& event : events) {
       const std::uint8_t choice = script_.u8();
       event_number_ += choice / 64U;
-      event = {event_number_, wire::LockEventType::kLeaseRecalled, choice % 4U + 1U};
+      event = {event_number_, wire::SessionEventType::kLeaseRecalled, choice % 4U + 1U};
     }
     return events;
   }

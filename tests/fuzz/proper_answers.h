@@ -68,7 +68,7 @@ Reply proper(const Request& request) {
     reply.granted = true;
     reply.table = kTable;
     reply.lease_ms = kLeaseMs;
-  } else if constexpr (std::is_same_v<Reply, wire::LockEventsReply>) {
+  } else if constexpr (std::is_same_v<Reply, wire::SessionEventsReply>) {
     reply.table = kTable;
   } else if constexpr (std::is_same_v<Reply, wire::OpenReply>) {
     reply.object = proper<wire::LookupRequest, wire::ObjectReply>({});

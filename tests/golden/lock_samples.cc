@@ -45,16 +45,16 @@ std::vector<wire::LockCancelReply> samples() {
 }
 
 template <>
-std::vector<wire::LockEventsRequest> samples() {
+std::vector<wire::SessionEventsRequest> samples() {
   return {{0x5566778899AABBCC, 41, 3333}};
 }
 
 template <>
-std::vector<wire::LockEventsReply> samples() {
+std::vector<wire::SessionEventsReply> samples() {
   return {{0x5566778899AABBCC,
-           {{42, wire::LockEventType::kGranted, 0x1122},
-            {43, wire::LockEventType::kRefused, 0x1123},
-            {44, wire::LockEventType::kRecalled, 0x0002000000000007}}}};
+           {{42, wire::SessionEventType::kLockGranted, 0x1122},
+            {43, wire::SessionEventType::kLockRefused, 0x1123},
+            {44, wire::SessionEventType::kAppendRecalled, 0x0002000000000007}}}};
 }
 
 template <>

@@ -69,7 +69,7 @@ def written_down():
         count = re.search(r"^spate_rpc_slow_total\{.*\} (\d+)$", fs.spate("stats", "--prometheus", "1").decode(), re.MULTILINE)
         check(count and int(count.group(1)) >= 1, "slow requests are not counted")
         check(session() == 0, "the session does not end")
-        by_intent = [line for line in slow(fs, 1) if line[0] == "lock_events"]
+        by_intent = [line for line in slow(fs, 1) if line[0] == "session_events"]
         check(not by_intent, "written down although it waits by intent: %s" % by_intent)
 
 

@@ -14,6 +14,7 @@
 #include "client/session/limits.h"
 #include "job/event.h"
 #include "job/gate.h"
+#include "wire/event_messages.h"
 #include "wire/lock_messages.h"
 
 namespace spate::client {
@@ -101,9 +102,9 @@ class Locks {
   void ask_again();
   bool wants_events() const;
   job::Task<void> listen();
-  void take(const std::vector<wire::LockEvent>& events);
-  std::optional<std::uint64_t> hear(MonoTime asked, const wire::LockEventsRequest& request,
-                                    const wire::LockEventsReply& reply);
+  void take(const std::vector<wire::SessionEvent>& events);
+  std::optional<std::uint64_t> hear(MonoTime asked, const wire::SessionEventsRequest& request,
+                                    const wire::SessionEventsReply& reply);
   void know_table(std::uint64_t table);
   job::Task<void> give_back(wire::LockSpec lock);
   job::Task<Result<void>> reclaim(std::uint64_t stale);

@@ -185,7 +185,7 @@ using AllRequests =
                 wire::OpenRequest, wire::CloseRequest, wire::CloseWritersRequest, wire::TruncateRequest,
                 wire::MkdirRequest, wire::SymlinkRequest, wire::LinkRequest, wire::UnlinkRequest, wire::RmdirRequest,
                 wire::RenameRequest, wire::SetxattrRequest, wire::RemovexattrRequest, wire::KeepAliveRequest,
-                wire::LockRequest, wire::LockTestRequest, wire::LockCancelRequest, wire::LockEventsRequest,
+                wire::LockRequest, wire::LockTestRequest, wire::LockCancelRequest, wire::SessionEventsRequest,
                 wire::LockReclaimRequest, wire::LookupLeaseRequest, wire::ListLeaseRequest, wire::ChangeBatchRequest,
                 wire::RevokeKeysRequest>;
 

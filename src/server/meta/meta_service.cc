@@ -94,7 +94,8 @@ void MetaService::fill_table() {
   serve(rpc::Access::kServersOnly, this, &MetaService::change_group);
 }
 
-job::Task<Result<wire::LockEventsReply>> MetaService::fetch_events(rpc::Call& call, wire::LockEventsRequest request) {
+job::Task<Result<wire::SessionEventsReply>> MetaService::fetch_events(rpc::Call& call,
+                                                                      wire::SessionEventsRequest request) {
   SessionEvents* const events = core_.parts().events;
   if (events == nullptr) co_return Error::told(Errc::kNotSupported, "this server keeps no locks");
   auto reply = co_await events->fetch(call, std::move(request));

@@ -45,7 +45,7 @@ class MetaService final : public rpc::Service {
     return core_.parts().sessions->end(call, request);
   }
 
-  job::Task<Result<wire::LockEventsReply>> fetch_events(rpc::Call& call, wire::LockEventsRequest request);
+  job::Task<Result<wire::SessionEventsReply>> fetch_events(rpc::Call& call, wire::SessionEventsRequest request);
 
   job::Task<Result<wire::ReserveServerReply>> reserve_server(rpc::Call& call, wire::ReserveServerRequest request);
   job::Task<Result<wire::JoinServerReply>> join_server(rpc::Call& call, wire::JoinServerRequest request);

@@ -10,6 +10,7 @@
 #include "job/task.h"
 #include "rpc/call.h"
 #include "server/meta/store/records.h"
+#include "wire/event_messages.h"
 #include "wire/lease_messages.h"
 #include "wire/lock_messages.h"
 #include "wire/membership_messages.h"
@@ -177,7 +178,7 @@ class Leases {
   /// The session has asked for events. `knows_table`: it has named the table of this process.
   virtual void heard(ClientId client, std::uint32_t epoch, bool knows_table) = 0;
   /// The session has dropped its copy of the object that this event recalled.
-  virtual void acknowledged(ClientId client, std::uint32_t epoch, const wire::LockEvent& event) = 0;
+  virtual void acknowledged(ClientId client, std::uint32_t epoch, const wire::SessionEvent& event) = 0;
   /// Clients that may have had leases before the restart, from the store.
   virtual std::vector<ClientId> noted() const { return {}; }
   /// The client's epochs below this one have ended. Repeatable.

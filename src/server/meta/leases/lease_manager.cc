@@ -106,7 +106,7 @@ void LeaseManager::heard(ClientId client, std::uint32_t epoch, bool knows_table)
   if (session != sessions_.end() && session->second.epoch == epoch) session->second.heard = core_.executor().now();
 }
 
-void LeaseManager::acknowledged(ClientId client, std::uint32_t epoch, const wire::LockEvent& event) {
+void LeaseManager::acknowledged(ClientId client, std::uint32_t epoch, const wire::SessionEvent& event) {
   const Handle object(event.subject);
   const auto* leases = table_.of(object);
   if (leases == nullptr) return;
@@ -266,7 +266,7 @@ void LeaseManager::recall_one(Handle object, ClientId client, LeaseTable::Lease&
   lease.recalled = true;
   lease.until = core_.executor().now() + this->lease();
   recalls_.add();
-  lease.recall_event = events_.tell(client, lease.holder.epoch, wire::LockEventType::kLeaseRecalled, object.value);
+  lease.recall_event = events_.tell(client, lease.holder.epoch, wire::SessionEventType::kLeaseRecalled, object.value);
 }
 
 void LeaseManager::recall_surplus() {

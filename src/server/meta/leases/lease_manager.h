@@ -32,7 +32,7 @@ class LeaseManager final : public Leases {
   wire::Granted keep_changed(Operation& operation) override;
   void end_change(Handle object, bool removed) override;
   void heard(ClientId client, std::uint32_t epoch, bool knows_table) override;
-  void acknowledged(ClientId client, std::uint32_t epoch, const wire::LockEvent& event) override;
+  void acknowledged(ClientId client, std::uint32_t epoch, const wire::SessionEvent& event) override;
   std::vector<ClientId> noted() const override;
   job::Task<Result<void>> release(ClientId client, std::uint32_t below_epoch, job::StopToken stop) override;
 

@@ -233,7 +233,7 @@ TEST_F(MetaLeases, ARequestForEventsThatANewerOneEndsStillReturnsRecalls) {
   const Handle file = make_file(b, "f", 10);
   keep(a, "f");
   auto change = begin_chmod(b, "f");
-  auto first = begin<wire::LockEventsReply>(a.client, wire::LockEventsRequest{a.table, 0, 5000}, no_id());
+  auto first = begin<wire::SessionEventsReply>(a.client, wire::SessionEventsRequest{a.table, 0, 5000}, no_id());
   ASSERT_OK(first->result);
   ASSERT_EQ((*first->result)->events.size(), 1U);
   EXPECT_EQ((*first->result)->events[0].subject, file.value);
@@ -254,7 +254,7 @@ TEST_F(MetaLeases, ALateAcknowledgmentCoversOnlyTheRecallItNames) {
   EXPECT_TRUE(look(a, "f")->granted);
   auto second = begin_chmod(b, "f", 0600);
   EXPECT_EQ(second->result, std::nullopt);
-  auto late = asked<wire::LockEventsReply>(a.client, wire::LockEventsRequest{a.table, first, 0}, no_id());
+  auto late = asked<wire::SessionEventsReply>(a.client, wire::SessionEventsRequest{a.table, first, 0}, no_id());
   ASSERT_OK(late);
   run_ready();
   EXPECT_EQ(second->result, std::nullopt);  // the second lease is still valid

@@ -48,13 +48,13 @@ class MetaLeases : public RoleTest {
   }
   /// Asks for events. This acknowledges earlier recalls.
   std::vector<Handle> events(Keeping& k) {
-    const wire::LockEventsRequest ask{k.table, k.acknowledged, 0};
-    const auto reply = asked<wire::LockEventsReply>(k.client, ask, no_id());
+    const wire::SessionEventsRequest ask{k.table, k.acknowledged, 0};
+    const auto reply = asked<wire::SessionEventsReply>(k.client, ask, no_id());
     EXPECT_OK(reply);
     std::vector<Handle> recalled;
-    for (const wire::LockEvent& event : reply->events) {
+    for (const wire::SessionEvent& event : reply->events) {
       k.acknowledged = event.number;
-      if (event.type == wire::LockEventType::kLeaseRecalled) recalled.emplace_back(event.subject);
+      if (event.type == wire::SessionEventType::kLeaseRecalled) recalled.emplace_back(event.subject);
     }
     k.table = reply->table;
     return recalled;

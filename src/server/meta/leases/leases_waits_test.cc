@@ -36,7 +36,7 @@ TEST_F(MetaLeases, AHolderThatDropsNothingDelaysAChangeForOneLeaseOnly) {
   auto change = begin_chmod(b, "f");
   for (int i = 0; i < 9; ++i) {
     wait(lease() / 10);
-    (void)asked<wire::LockEventsReply>(a.client, wire::LockEventsRequest{a.table, 0, 0}, no_id());
+    (void)asked<wire::SessionEventsReply>(a.client, wire::SessionEventsRequest{a.table, 0, 0}, no_id());
     EXPECT_EQ(change->result, std::nullopt);
   }
   wait(lease() / 5);

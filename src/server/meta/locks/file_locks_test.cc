@@ -42,9 +42,9 @@ class MetaFileLocks : public RoleTest {
     return send(h, request(h, spec, wait));
   }
   /// The events that are there now, without a wait.
-  std::vector<wire::LockEvent> events(Holder& h) {
-    const wire::LockEventsRequest ask{h.table, h.acknowledged, 0};
-    const auto reply = asked<wire::LockEventsReply>(h.client, ask, no_id());
+  std::vector<wire::SessionEvent> events(Holder& h) {
+    const wire::SessionEventsRequest ask{h.table, h.acknowledged, 0};
+    const auto reply = asked<wire::SessionEventsReply>(h.client, ask, no_id());
     EXPECT_OK(reply);
     if (!reply->events.empty()) h.acknowledged = reply->events.back().number;
     return reply->events;
@@ -87,13 +87,13 @@ TEST_F(MetaFileLocks, AnEventReportsAGrantedWaitWithoutAPendingRequest) {
   const auto queued = lock(b, spec(LockMode::kExclusive), true);
   ASSERT_OK(queued);
   ASSERT_TRUE(queued->queued);
-  auto told = begin<wire::LockEventsReply>(b.client, wire::LockEventsRequest{b.table, 0, 9000}, no_id());
+  auto told = begin<wire::SessionEventsReply>(b.client, wire::SessionEventsRequest{b.table, 0, 9000}, no_id());
   EXPECT_EQ(told->result, std::nullopt);
   ASSERT_OK(lock(a, spec(LockMode::kNone)));
   run_ready();
   ASSERT_OK(told->result);
   ASSERT_EQ((*told->result)->events.size(), 1U);
-  EXPECT_EQ((*told->result)->events[0].type, wire::LockEventType::kGranted);
+  EXPECT_EQ((*told->result)->events[0].type, wire::SessionEventType::kLockGranted);
   EXPECT_EQ((*told->result)->events[0].subject, b.sequence);
   EXPECT_EQ(events(b).size(), 1U);  // repeated until it is acknowledged
   EXPECT_THAT(events(b), testing::IsEmpty());
@@ -112,8 +112,8 @@ TEST_F(MetaFileLocks, ARequestThatComesAfterItsCancellationLocksNothing) {
 TEST_F(MetaFileLocks, ARequestForEventsEndsAtItsTimeoutOrWhenANewerOneComes) {
   Holder a = holder();
   ASSERT_OK(lock(a, spec(LockMode::kExclusive)));
-  auto first = begin<wire::LockEventsReply>(a.client, wire::LockEventsRequest{a.table, 0, 5000}, no_id());
-  auto second = begin<wire::LockEventsReply>(a.client, wire::LockEventsRequest{a.table, 0, 5000}, no_id());
+  auto first = begin<wire::SessionEventsReply>(a.client, wire::SessionEventsRequest{a.table, 0, 5000}, no_id());
+  auto second = begin<wire::SessionEventsReply>(a.client, wire::SessionEventsRequest{a.table, 0, 5000}, no_id());
   EXPECT_OK(first->result);
   EXPECT_EQ(second->result, std::nullopt);
   wait(seconds(5));

@@ -77,11 +77,11 @@ LockManager::SessionLocks& LockManager::session_of(const rpc::Call& call) {
 
 void LockManager::tell_changes() {
   for (const LockTable::Ended& ended : table_.take_ended()) {
-    const auto type = ended.granted ? wire::LockEventType::kGranted : wire::LockEventType::kRefused;
+    const auto type = ended.granted ? wire::SessionEventType::kLockGranted : wire::SessionEventType::kLockRefused;
     events_.tell(ended.wait.client, ended.wait.epoch, type, ended.wait.number);
   }
   for (const LockTable::Recall& recall : table_.take_recalls()) {
-    events_.tell(recall.owner.client, recall.owner.epoch, wire::LockEventType::kRecalled, recall.handle.value);
+    events_.tell(recall.owner.client, recall.owner.epoch, wire::SessionEventType::kAppendRecalled, recall.handle.value);
   }
 }
 

@@ -44,10 +44,10 @@ class MetaLists : public RoleTest {
   }
   /// The recalls for the client. They count as acknowledged by the next call.
   std::vector<Handle> events(TestClient& client) {
-    const auto reply = asked<wire::LockEventsReply>(client, wire::LockEventsRequest{table_, heard_, 0}, no_id());
+    const auto reply = asked<wire::SessionEventsReply>(client, wire::SessionEventsRequest{table_, heard_, 0}, no_id());
     EXPECT_OK(reply);
     std::vector<Handle> recalled;
-    for (const wire::LockEvent& event : reply->events) {
+    for (const wire::SessionEvent& event : reply->events) {
       heard_ = event.number;
       recalled.emplace_back(event.subject);
     }

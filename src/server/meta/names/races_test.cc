@@ -268,7 +268,7 @@ class SlowHolders final : public Leases {
   void begin_change(Handle) override {}
   void end_change(Handle, bool) override {}
   void heard(ClientId, std::uint32_t, bool) override {}
-  void acknowledged(ClientId, std::uint32_t, const wire::LockEvent&) override {}
+  void acknowledged(ClientId, std::uint32_t, const wire::SessionEvent&) override {}
   job::Task<Result<void>> release(ClientId, std::uint32_t, job::StopToken) override { co_return {}; }
 
  private:

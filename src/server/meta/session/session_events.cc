@@ -35,7 +35,7 @@ bool SessionEvents::listen(const rpc::Call& call) {
   return queue->epoch == call.header.session_epoch && !queue->over;
 }
 
-std::uint64_t SessionEvents::tell(ClientId client, std::uint32_t epoch, wire::LockEventType type,
+std::uint64_t SessionEvents::tell(ClientId client, std::uint32_t epoch, wire::SessionEventType type,
                                   std::uint64_t subject) {
   const auto found = queues_.find(client);
   if (found == queues_.end() || found->second->epoch != epoch) return 0;
@@ -55,9 +55,9 @@ void SessionEvents::end(ClientId client, std::uint32_t below_epoch) {
 void SessionEvents::drop_acknowledged(const rpc::Call& call, Queue& queue, std::uint64_t acknowledged) {
   Leases* const leases = core_.parts().leases;
   while (!queue.events.empty() && queue.events.front().number <= acknowledged) {
-    const wire::LockEvent event = queue.events.front();
+    const wire::SessionEvent event = queue.events.front();
     queue.events.pop_front();
-    if (event.type != wire::LockEventType::kLeaseRecalled || leases == nullptr) continue;
+    if (event.type != wire::SessionEventType::kLeaseRecalled || leases == nullptr) continue;
     leases->acknowledged(call.header.client, queue.epoch, event);
   }
 }
@@ -74,11 +74,11 @@ job::Task<void> SessionEvents::wait_for_event(const rpc::Call& call, QueuePtr qu
   --waiting_;
 }
 
-job::Task<Result<wire::LockEventsReply>> SessionEvents::fetch(rpc::Call& call, wire::LockEventsRequest request) {
+job::Task<Result<wire::SessionEventsReply>> SessionEvents::fetch(rpc::Call& call, wire::SessionEventsRequest request) {
   SPATE_CO_TRY(std::ignore, core_.parts().sessions->admit(call));
   if (call.peer->kind == wire::PeerKind::kServer)
     co_return Error::told(Errc::kInvalidArgument, "servers are told no events");
-  wire::LockEventsReply reply;
+  wire::SessionEventsReply reply;
   reply.table = number_;
   if (request.table != 0 && request.table != number_) co_return reply;
   const QueuePtr queue = queue_of(call);

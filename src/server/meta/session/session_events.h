@@ -30,10 +30,10 @@ class SessionEvents {
   /// From now on the caller's session can get events. False: a newer epoch of it listens, or this one is over.
   bool listen(const rpc::Call& call);
   /// Adds an event about `subject`. Yields its number; 0 if no such session listens.
-  std::uint64_t tell(ClientId client, std::uint32_t epoch, wire::LockEventType type, std::uint64_t subject);
+  std::uint64_t tell(ClientId client, std::uint32_t epoch, wire::SessionEventType type, std::uint64_t subject);
   /// The request for events: waits for one as long as the request says, at most one third of the session's lease.
   /// kSessionFenced: the session is over.
-  job::Task<Result<wire::LockEventsReply>> fetch(rpc::Call& call, wire::LockEventsRequest request);
+  job::Task<Result<wire::SessionEventsReply>> fetch(rpc::Call& call, wire::SessionEventsRequest request);
   /// The client's epochs below this one are over: they get no more events, and their requests end.
   void end(ClientId client, std::uint32_t below_epoch);
 
@@ -45,7 +45,7 @@ class SessionEvents {
     bool over = false;
     // Numbers come from the epoch's own range, so that an acknowledgment from an older epoch does not match them.
     std::uint64_t last_number;
-    std::deque<wire::LockEvent> events;
+    std::deque<wire::SessionEvent> events;
     std::uint64_t polls = 0;  // only the newest request waits
     job::Event changed;
     void wake() {

@@ -22,7 +22,7 @@ TEST_F(MetaUserKeys, EachOperationSaysWhoMayUseIt) {
   const std::set<Op> readers = {Op::kLookup,     Op::kAccess,   Op::kLookupLease, Op::kGetattr,    Op::kReaddir,
                                 Op::kListLease,  Op::kGetxattr, Op::kListxattr,   Op::kMetaStatfs, Op::kMetaSync,
                                 Op::kOpen,       Op::kClose,    Op::kClusterMap,  Op::kDataGroups, Op::kKeepAlive,
-                                Op::kEndSession, Op::kLock,     Op::kLockTest,    Op::kLockCancel, Op::kLockEvents,
+                                Op::kEndSession, Op::kLock,     Op::kLockTest,    Op::kLockCancel, Op::kSessionEvents,
                                 Op::kLockReclaim};
   EXPECT_EQ(by_access[rpc::Access::kReaders], readers);
   const std::set<Op> writers = {Op::kSetattr,  Op::kCreate,      Op::kCloseWriters, Op::kTruncate, Op::kMkdir,

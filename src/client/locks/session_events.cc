@@ -40,7 +40,7 @@ job::Task<void> Locks::listen() {
   while (wants_events() && !stopping_.stopped()) {
     Duration hold = session_.options().attempt_timeout / 3;
     if (attributes_.wants_events()) hold = std::min(hold, attributes_.longest_silence());
-    wire::LockEventsRequest request;
+    wire::SessionEventsRequest request;
     request.table = table_;
     request.acknowledged = acknowledged_;
     if (!untold_ || table_ != 0)
@@ -51,7 +51,7 @@ job::Task<void> Locks::listen() {
     const auto dropped = co_await copies_dropped(session_.options().copies, session_.executor(), stopping_);
     if (!dropped || epoch != session_.identity().epoch) continue;
     const MonoTime asked = session_.executor().now();
-    auto reply = co_await session_.ask<wire::LockEventsReply>(request, session_.limits(stopping_), kEventsRoom);
+    auto reply = co_await session_.ask<wire::SessionEventsReply>(request, session_.limits(stopping_), kEventsRoom);
     check_session();
     // If the epoch has ended in the meantime, its events do not concern the present one.
     const bool current = reply && epoch == session_.identity().epoch;
@@ -71,17 +71,17 @@ job::Task<void> Locks::listen() {
   listening_ = false;
 }
 
-void Locks::take(const std::vector<wire::LockEvent>& events) {
-  for (const wire::LockEvent& event : events) {
+void Locks::take(const std::vector<wire::SessionEvent>& events) {
+  for (const wire::SessionEvent& event : events) {
     if (event.number <= acknowledged_) continue;
     acknowledged_ = event.number;
     switch (event.type) {
-      case wire::LockEventType::kGranted: end_wait(event.subject, WaitState::kGranted); break;
-      case wire::LockEventType::kRefused: end_wait(event.subject, WaitState::kRefused); break;
-      case wire::LockEventType::kRecalled:
+      case wire::SessionEventType::kLockGranted: end_wait(event.subject, WaitState::kGranted); break;
+      case wire::SessionEventType::kLockRefused: end_wait(event.subject, WaitState::kRefused); break;
+      case wire::SessionEventType::kAppendRecalled:
         if (on_recall_) on_recall_(Handle(event.subject));
         break;
-      case wire::LockEventType::kLeaseRecalled:
+      case wire::SessionEventType::kLeaseRecalled:
         attributes_.recalled(Handle(event.subject));
         if (on_lease_recall_) on_lease_recall_(Handle(event.subject));
         untold_ = true;  // another client waits for this one
@@ -103,8 +103,8 @@ void Locks::know_table(std::uint64_t table) {
 
 /// Returns the old table if the server has restarted since and may wait for this client's claims. 0: all lock requests
 /// so far have failed, so it is not known which process answered them. Nothing: no claim is needed.
-std::optional<std::uint64_t> Locks::hear(MonoTime asked, const wire::LockEventsRequest& request,
-                                         const wire::LockEventsReply& reply) {
+std::optional<std::uint64_t> Locks::hear(MonoTime asked, const wire::SessionEventsRequest& request,
+                                         const wire::SessionEventsReply& reply) {
   const bool knew_table = table_ != 0;
   // A client that has ever locked something must send a claim, even an empty one: the server waits for it.
   if (table_ == 0 || !has_locked_) {
@@ -135,7 +135,7 @@ void Locks::heard() {
 /// Needed also if nothing is held, because the server waits for every session that has ever taken a lock.
 job::Task<void> Locks::check_table() {
   const std::uint32_t connection = session_.meta().peer_info().connection;
-  wire::LockEventsRequest request;
+  wire::SessionEventsRequest request;
   request.table = table_;
   request.acknowledged = acknowledged_;
   const std::uint32_t epoch = session_.identity().epoch;
@@ -145,7 +145,7 @@ job::Task<void> Locks::check_table() {
     co_return;
   }
   const MonoTime asked = session_.executor().now();
-  auto reply = co_await session_.ask<wire::LockEventsReply>(request, session_.limits(stopping_), kEventsRoom);
+  auto reply = co_await session_.ask<wire::SessionEventsReply>(request, session_.limits(stopping_), kEventsRoom);
   check_session();
   const bool current = reply && epoch == session_.identity().epoch;
   std::optional<std::uint64_t> stale;
