@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests on names: look-up, making, removing, renaming.
 #include "fuse/mount.h"
+#include "posix/convert.h"
 
 namespace spate::fuse {
 namespace {
@@ -43,20 +44,12 @@ void readlink(fuse_req_t request, fuse_ino_t inode) {
   answer([&] { return fuse_reply_readlink(request, found->target.c_str()); });
 }
 
-FileType type_of(mode_t mode) {
-  switch (mode & S_IFMT) {
-    case S_IFIFO: return FileType::kFifo;
-    case S_IFSOCK: return FileType::kSocket;
-    case S_IFCHR: return FileType::kCharDevice;
-    case S_IFBLK: return FileType::kBlockDevice;
-    default: return FileType::kRegular;
-  }
-}
-
 void mknod(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode, dev_t device) {
+  const auto type = posix::type_of_mode(mode);
+  if (!type) return reply_error(request, type.error());
   wire::CreateRequest create;
   create.where = child(parent, name);
-  create.type = type_of(mode);
+  create.type = *type;
   create.device = device;
   create.attributes = new_attributes(request, mode);
   create.open_flags = wire::kOpenExclusive;
