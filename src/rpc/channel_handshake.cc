@@ -48,8 +48,12 @@ job::Task<Result<void>> Channel::meet(MonoTime deadline) {
 
 job::Task<Result<void>> Channel::handshake(HandshakeGoal goal, job::StopToken stop) {
   const std::optional<ClientKey> tried = identity_.key;
+  const MonoTime begun = network_.executor().now();
   auto result = co_await handshake_at_any_url(goal, stop);
-  if (result.code() != Errc::kUnauthenticated) co_return result;
+  // Of a group, a server that leads may refuse the key, and another one then answers that it does not lead.
+  const bool by_one =
+      !result && refused_ && refused_->last >= begun && refused_->error.code() == Errc::kUnauthenticated;
+  if (result.code() != Errc::kUnauthenticated && !by_one) co_return result;
   if (identity_.key == tried) take_newer_key();  // otherwise another channel has replaced it meanwhile
   if (identity_.key != tried) result = co_await handshake_at_any_url(goal, stop);
   co_return result;

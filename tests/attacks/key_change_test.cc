@@ -56,5 +56,13 @@ TEST_F(KeyChangeTest, AKeyFileWithoutTheNewKeyChangesNothing) {
   EXPECT_EQ(site_.deeds.joined, 0);
 }
 
+TEST_F(KeyChangeTest, TheNewKeyIsFoundAtOnceThoughAServerThatDoesNotLeadStillAcceptsTheOldOne) {
+  Site follower{make_, executor_, random_, 2};
+  follower.deeds.leads = false;
+  Victim running{make_, executor_, random_, wire::PeerKind::kClient, {site_.url, follower.url}, 0};
+  running.identity.newer_key = []() -> Result<ClientKey> { return ClientKey(key_of(9)); };
+  EXPECT_OK(running.ask(wire::Op::kMkdir)) << "a refusal counts only when it has lasted";
+}
+
 }  // namespace
 }  // namespace spate::attacks

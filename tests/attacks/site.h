@@ -41,6 +41,7 @@ class Deeds final : public rpc::Service {
   }
   job::Task<Result<void>> join(rpc::Peer& peer, const wire::AuthenticateRequest& request,
                                wire::AuthenticateReply& reply) override {
+    if (!leads) co_return Errc::kNotPrimary;
     ++joined;
     last = peer.credential;
     if (request.kind == wire::PeerKind::kClient) {
@@ -55,6 +56,7 @@ class Deeds final : public rpc::Service {
   int operated = 0;
   int scanned = 0;
   int joined = 0;
+  bool leads = true;               // false: another server of its group does
   std::optional<Credential> last;  // the credential that joined last
   std::string says;                // what readdir reports to the audit log
   job::Event* hold = nullptr;      // if set, requests wait for this event
@@ -115,9 +117,10 @@ struct Victim {
     identity.fs = kFs;
     identity.key = kind == wire::PeerKind::kServer ? server_key() : client_key();
     identity.description = "victim";
-    rpc::ChannelOptions options;
-    options.urls = std::move(urls);
-    options.server = ServerId(server);
+    ServerEntry entry;
+    entry.id = ServerId(server);
+    entry.urls = std::move(urls);
+    rpc::ChannelOptions options = rpc::channel_to(entry);
     options.attempt_timeout = attempt_timeout;
     channel = std::make_unique<rpc::Channel>(std::move(options), *context, identity, random);
   }
