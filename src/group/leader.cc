@@ -107,6 +107,14 @@ MonoTime Leader::leased_until() const {
   return until;
 }
 
+bool Leader::out_of_touch() const {
+  // A silent member is evicted after `grace` if the record can be changed. That gets `message` to be done.
+  const MonoTime now = executor_.now();
+  const Duration most = options_.timing.grace + options_.timing.message;
+  const auto silent = [&](const Follower& follower) { return follower.required && now - follower.answered >= most; };
+  return std::any_of(followers_.begin(), followers_.end(), silent);
+}
+
 ServerId Leader::successor() const {
   for (const Follower& follower : followers_) {
     const bool fit = follower.required && !follower.promoting && !follower.unfit;
@@ -152,6 +160,7 @@ job::Task<void> Leader::beat(Follower& follower) {
   const job::StopToken stop(stopping_);
   while (!stop.stopped()) {
     job::spawn(gate_, beat_once(follower));
+    if (out_of_touch()) pulse();
     std::ignore = co_await executor_.sleep(options_.timing.beacon, stop);
   }
 }

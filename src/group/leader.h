@@ -66,7 +66,10 @@ class Leader {
   std::uint64_t replicated() const;
   /// Until then no other member answers requests.
   MonoTime leased_until() const;
-  /// Set and reset whenever replicated() or leased_until() may have grown.
+  /// Whether a serving member has not answered for so long that another one may lead by now, or that the record cannot
+  /// be changed: clients should look for the one that leads.
+  bool out_of_touch() const;
+  /// Set and reset whenever replicated() or leased_until() may have grown, and now and then while out_of_touch().
   job::Event& progress() { return progress_; }
   void pulse();
   /// A serving member that has everything, and can be the next primary; none: ServerId().

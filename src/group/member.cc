@@ -279,6 +279,7 @@ job::Task<Result<void>> Member::pass(job::StopToken stop) {
     const bool replicated = leader_->replicated() >= needed || planted(Defect::kEarlyReply);
     // Check the time last, so that a delay before this line is noticed.
     if (replicated && executor_.now() < leader_->leased_until()) co_return Result<void>();
+    if (leader_->out_of_touch()) co_return Error(Errc::kNotPrimary, "the other members do not answer");
     SPATE_CO_TRY(std::ignore, co_await leader_->progress().wait(stop));
   }
 }

@@ -33,6 +33,8 @@ job::Task<Result<void>> MessageService::pass(job::StopToken stop) {
 
 Error MessageService::elsewhere() const {
   if (member_.revision() == 0) return Error::told(Errc::kNotPrimary, "it is not known yet which meta server leads");
+  if (serves())
+    return Error::told(Errc::kNotPrimary, "the other meta servers do not answer this one: another one may lead");
   const bool self = member_.leads();
   const std::string leader = "server " + std::to_string(member_.record().primary.value);
   return Error::told(Errc::kNotPrimary, self ? "this meta server begins to lead" : leader + " leads");

@@ -52,6 +52,18 @@ class GroupScene : public testing::Test {
     last_ = **value;
     return world_->now() - begin;
   }
+  /// Sends the same increment to the leader as often as it is called. Nothing: the leader does not answer it.
+  std::optional<std::uint64_t> increment_or_nothing() {
+    const auto value = std::make_shared<std::optional<std::uint64_t>>();
+    const auto told = std::make_shared<bool>(false);
+    world_->process(*leader())->count({1, 1, 0, true, false}, [value, told](auto counted) {
+      *value = counted;
+      *told = true;
+    });
+    EXPECT_TRUE(run_until([&] { return *told; }, seconds(4)));
+    if (*value) last_ = **value;
+    return *value;
+  }
   trove::SimKeyvalFaults& faults(std::uint32_t member) { return world_->machine(member).disk->faults; }
   std::uint32_t backup() { return *leader() == 0 ? 1 : 0; }
 
@@ -73,6 +85,36 @@ TEST_F(GroupScene, APrimaryWhoseRolesCannotStartIsFollowedByAnother) {
   const std::uint32_t first = *leader();
   world_->process(first)->member().failed(Error(Errc::kCorrupt, "a record"));
   EXPECT_TRUE(run_until([&] { return leader() && *leader() != first; }, seconds(4)));
+}
+
+/// A client that reaches the old primary alone has to ask the others. It cannot know that the old one only waits.
+TEST_F(GroupScene, APrimaryThatReachesNeitherTheOthersNorTheCoordinatorSendsItsClientsAway) {
+  make(3);
+  const std::uint32_t first = *leader();
+  world_->service().faults.cut_off.insert(first + 1);
+  for (std::uint32_t other = 0; other < 3; ++other) {
+    world_->cut(first, other, true);
+    world_->cut(other, first, true);
+  }
+  bool told = false;
+  world_->process(first)->count({1, 1, 0, true, false}, [&told](auto value) {
+    told = true;
+    EXPECT_FALSE(value);
+  });
+  EXPECT_TRUE(run_until([&] { return told; }, seconds(4)));
+}
+
+/// As long as nobody can take its place, it has to go on as soon as it reaches the others again.
+TEST_F(GroupScene, APrimaryThatHasSentItsClientsAwayAnswersAgainWhenItReachesTheOthers) {
+  make(2);
+  const std::uint32_t first = *leader();
+  world_->service().faults.away = true;
+  world_->cut(first, backup(), true);
+  EXPECT_FALSE(increment_or_nothing());
+  world_->cut(first, backup(), false);
+  EXPECT_TRUE(run_until([&] { return increment_or_nothing().has_value(); }, seconds(4)));
+  EXPECT_EQ(*leader(), first);
+  EXPECT_EQ(last_, 1U);  // carried out once
 }
 
 TEST_F(GroupScene, AMemberWhoseDiskHasFailedDoesNotStandBy) {
