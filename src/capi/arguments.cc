@@ -8,15 +8,15 @@
 
 namespace spate::capi {
 
-posix::Where at(const char* path, bool follow) {
-  posix::Where where;
+posix::PathAt at(const char* path, bool follow) {
+  posix::PathAt where;
   where.path = path;
   where.follow = follow;
   return where;
 }
 
-posix::Where at(const spate_file& directory, const char* path, bool follow) {
-  posix::Where where = at(path, follow);
+posix::PathAt at(const spate_file& directory, const char* path, bool follow) {
+  posix::PathAt where = at(path, follow);
   where.base = directory.file->handle();
   return where;
 }

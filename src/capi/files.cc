@@ -104,7 +104,7 @@ Work layout_of(spate_file& handle, spate_layout* out) {
   co_return 0;
 }
 
-posix::OpenRequest open_request(posix::Where where, int flags, mode_t mode) {
+posix::OpenRequest open_request(posix::PathAt where, int flags, mode_t mode) {
   posix::OpenRequest request;
   request.where = std::move(where);
   request.flags = flags;
@@ -151,7 +151,7 @@ int spate_open_inode(spate_fs* fs, uint64_t inode, int flags, spate_file** file)
   if (fs == nullptr || file == nullptr) return refuse_null("fs or file");
   if ((flags & (O_CREAT | O_EXCL | (O_TMPFILE & ~O_DIRECTORY))) != 0)
     return refuse_argument("an inode is opened, not created");
-  const auto request = open_request(spate::posix::Where::object(spate::Handle(inode)), flags, 0);
+  const auto request = open_request(spate::posix::PathAt::object(spate::Handle(inode)), flags, 0);
   return static_cast<int>(now(fs, "inode " + std::to_string(inode), [&] { return open_file(fs, request, file); }));
 }
 

@@ -54,9 +54,9 @@ int refuse_null(const char* what) noexcept;
 std::int64_t conclude(const Outcome& outcome, std::string_view name) noexcept;
 
 /// A path below the root; `path` is not null.
-posix::Where at(const char* path, bool follow = true);
+posix::PathAt at(const char* path, bool follow = true);
 /// A path below an open directory.
-posix::Where at(const spate_file& directory, const char* path, bool follow = true);
+posix::PathAt at(const spate_file& directory, const char* path, bool follow = true);
 
 /// The memory of a call, as views. kInvalidArgument: the count is outside 0 .. IOV_MAX, the bytes are more than
 /// SSIZE_MAX, or a pointer is null.

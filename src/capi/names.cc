@@ -13,9 +13,9 @@ namespace spate::capi {
 namespace {
 
 using posix::FileSystem;
-using posix::Where;
+using posix::PathAt;
 
-Work stat_into(FileSystem& fs, Where where, struct stat* out) {
+Work stat_into(FileSystem& fs, PathAt where, struct stat* out) {
   SPATE_CO_TRY(const Attributes attributes, co_await fs.stat(std::move(where)));
   *out = posix::to_stat(attributes);
   co_return 0;
@@ -26,7 +26,7 @@ template <typename MakeWhere>
 int stat_now(spate_fs* fs, const MakeWhere& make_where, struct stat* out) noexcept {
   const CallOf call(fs);
   try {
-    const Where where = make_where();
+    const PathAt where = make_where();
     const auto kept = fs->posix->kept_attributes(where);
     if (!kept) return static_cast<int>(now(fs, where.path, [&] { return stat_into(*fs->posix, where, out); }));
     if (!*kept) return refuse(kept->error());
@@ -37,58 +37,58 @@ int stat_now(spate_fs* fs, const MakeWhere& make_where, struct stat* out) noexce
   }
 }
 
-Work access_of(FileSystem& fs, Where where, int wanted) {
+Work access_of(FileSystem& fs, PathAt where, int wanted) {
   SPATE_CO_TRY(std::ignore, co_await fs.access(std::move(where), wanted));
   co_return 0;
 }
 
-Work make_directory(FileSystem& fs, Where where, mode_t mode) {
+Work make_directory(FileSystem& fs, PathAt where, mode_t mode) {
   SPATE_CO_TRY(std::ignore, co_await fs.mkdir(std::move(where), mode));
   co_return 0;
 }
 
-Work remove_directory(FileSystem& fs, Where where) {
+Work remove_directory(FileSystem& fs, PathAt where) {
   SPATE_CO_TRY(std::ignore, co_await fs.rmdir(std::move(where)));
   co_return 0;
 }
 
-Work remove_name(FileSystem& fs, Where where) {
+Work remove_name(FileSystem& fs, PathAt where) {
   SPATE_CO_TRY(std::ignore, co_await fs.unlink(std::move(where)));
   co_return 0;
 }
 
-Work make_symlink(FileSystem& fs, std::string target, Where where) {
+Work make_symlink(FileSystem& fs, std::string target, PathAt where) {
   SPATE_CO_TRY(std::ignore, co_await fs.symlink(std::move(target), std::move(where)));
   co_return 0;
 }
 
-Work read_symlink(FileSystem& fs, Where where, char* buffer, std::size_t size) {
+Work read_symlink(FileSystem& fs, PathAt where, char* buffer, std::size_t size) {
   SPATE_CO_TRY(const std::string target, co_await fs.readlink(std::move(where)));
   std::memcpy(buffer, target.data(), std::min(size, target.size()));
   co_return static_cast<std::int64_t>(target.size());
 }
 
-Work make_link(FileSystem& fs, Where existing, Where where) {
+Work make_link(FileSystem& fs, PathAt existing, PathAt where) {
   SPATE_CO_TRY(std::ignore, co_await fs.link(std::move(existing), std::move(where)));
   co_return 0;
 }
 
-Work rename_name(FileSystem& fs, Where from, Where to, unsigned flags) {
+Work rename_name(FileSystem& fs, PathAt from, PathAt to, unsigned flags) {
   SPATE_CO_TRY(std::ignore, co_await fs.rename(std::move(from), std::move(to), flags));
   co_return 0;
 }
 
-Work truncate_name(FileSystem& fs, Where where, off_t size) {
+Work truncate_name(FileSystem& fs, PathAt where, off_t size) {
   SPATE_CO_TRY(std::ignore, co_await fs.truncate(std::move(where), size));
   co_return 0;
 }
 
-Work set_attributes(FileSystem& fs, Where where, wire::SetattrRequest request) {
+Work set_attributes(FileSystem& fs, PathAt where, wire::SetattrRequest request) {
   SPATE_CO_TRY(std::ignore, co_await fs.set_attributes(std::move(where), std::move(request)));
   co_return 0;
 }
 
-Work make_node(FileSystem& fs, Where where, mode_t mode, dev_t device) {
+Work make_node(FileSystem& fs, PathAt where, mode_t mode, dev_t device) {
   SPATE_CO_TRY(std::ignore, co_await fs.mknod(std::move(where), mode, device));
   co_return 0;
 }
@@ -100,24 +100,24 @@ Outcome hand_over(ByteView bytes, void* memory, std::size_t size) {
   return static_cast<std::int64_t>(bytes.size());
 }
 
-Work get_attribute(FileSystem& fs, Where where, std::string name, void* value, std::size_t size) {
+Work get_attribute(FileSystem& fs, PathAt where, std::string name, void* value, std::size_t size) {
   SPATE_CO_TRY(const Bytes bytes, co_await fs.getxattr(std::move(where), std::move(name)));
   co_return hand_over(bytes, value, size);
 }
 
-Work set_attribute(FileSystem& fs, Where where, std::string name, Bytes value, int flags) {
+Work set_attribute(FileSystem& fs, PathAt where, std::string name, Bytes value, int flags) {
   SPATE_CO_TRY(std::ignore, co_await fs.setxattr(std::move(where), std::move(name), std::move(value), flags));
   co_return 0;
 }
 
-Work list_attributes(FileSystem& fs, Where where, char* list, std::size_t size) {
+Work list_attributes(FileSystem& fs, PathAt where, char* list, std::size_t size) {
   SPATE_CO_TRY(const auto names, co_await fs.listxattr(std::move(where)));
   std::string all;
   for (const std::string& name : names) all.append(name).push_back('\0');
   co_return hand_over(as_bytes(all), list, size);
 }
 
-Work remove_attribute(FileSystem& fs, Where where, std::string name) {
+Work remove_attribute(FileSystem& fs, PathAt where, std::string name) {
   SPATE_CO_TRY(std::ignore, co_await fs.removexattr(std::move(where), std::move(name)));
   co_return 0;
 }

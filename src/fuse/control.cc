@@ -53,7 +53,7 @@ uid_t user_in(const std::string& options) {
 
 }  // namespace
 
-Result<void> send_message(int socket, Word word, std::string_view text, int descriptor) {
+Result<void> send_message(int socket, MessageKind word, std::string_view text, int descriptor) {
   std::string bytes(1, static_cast<char>(word));
   bytes += text.substr(0, kMostText);
   const int failed =
@@ -70,7 +70,7 @@ Result<Message> receive_message(int socket) {
   if (packet.size == 0) return Error::told(Errc::kConnectionLost, "the other process of the mount has ended");
   Message out;
   out.descriptor = std::move(packet.descriptors[0]);
-  out.word = static_cast<Word>(bytes[0]);
+  out.word = static_cast<MessageKind>(bytes[0]);
   out.text = as_text(ByteView(bytes).subspan(1, packet.size - 1));
   return out;
 }
@@ -106,7 +106,7 @@ bool is_friend(int socket) {
   return user && (*user == 0 || *user == ::geteuid());
 }
 
-Result<std::string> ask_supervisor(const std::string& directory, Word word, std::string_view text) {
+Result<std::string> ask_supervisor(const std::string& directory, MessageKind word, std::string_view text) {
   std::array<char, PATH_MAX> real{};
   if (::realpath(directory.c_str(), real.data()) == nullptr) return errno_error(errno, directory);
   SPATE_TRY(auto device, device_at(real.data()));
@@ -121,19 +121,19 @@ Result<std::string> ask_supervisor(const std::string& directory, Word word, std:
     return Error::told(Errc::kTimeout, directory + ": the mount's supervisor does not answer");
   SPATE_TRY(Message answer, receive_message(supervisor->get()));
   std::string told = escape_controls(answer.text, "\n\t");
-  if (answer.word != Word::kDone) return Error::told(Errc::kBusy, directory + ": " + told);
+  if (answer.word != MessageKind::kDone) return Error::told(Errc::kBusy, directory + ": " + told);
   return told;
 }
 
 Result<void> request_upgrade(const std::string& directory) {
   std::error_code error;
   const std::string program = std::filesystem::read_symlink("/proc/self/exe", error).string();
-  SPATE_TRY(std::ignore, ask_supervisor(directory, Word::kUpgrade, program));
+  SPATE_TRY(std::ignore, ask_supervisor(directory, MessageKind::kUpgrade, program));
   return {};
 }
 
 Result<void> print_status(const std::string& directory) {
-  SPATE_TRY(const std::string told, ask_supervisor(directory, Word::kStatus));
+  SPATE_TRY(const std::string told, ask_supervisor(directory, MessageKind::kStatus));
   if (std::fputs(told.c_str(), stdout) == EOF || std::fflush(stdout) != 0) return errno_error(errno, "standard output");
   return {};
 }

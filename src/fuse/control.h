@@ -13,7 +13,7 @@ namespace spate::fuse {
 
 /// The kind of a message. Supervisor and server belong to one user and trust each other. A command is served only after
 /// its user was checked.
-enum class Word : char {
+enum class MessageKind : char {
   kConnected = 'C',  // server: it has reached the servers, so the supervisor can mount; text: libfuse's mount options
   kDevice = 'D',     // supervisor: comes with the descriptor of /dev/fuse
   kServing = 'S',    // server: it answers requests; text: "resend" if the kernel can repeat them
@@ -26,13 +26,13 @@ enum class Word : char {
   kFailed = 'F',     // server: it cannot hand over. To a command: it was not done. Text: why
 };
 struct Message {
-  Word word = Word::kFailed;
+  MessageKind word = MessageKind::kFailed;
   std::string text;
   UniqueFd descriptor;
 };
 
 /// Sends a message of at most 4000 bytes of text. Never waits. The descriptor is copied.
-Result<void> send_message(int socket, Word word, std::string_view text = {}, int descriptor = -1);
+Result<void> send_message(int socket, MessageKind word, std::string_view text = {}, int descriptor = -1);
 /// Waits for a message. kConnectionLost: the other side has ended.
 Result<Message> receive_message(int socket);
 
@@ -65,7 +65,7 @@ bool is_friend(int socket);
 
 /// Asks the supervisor of the mount at `directory`. Returns the text of its answer without control characters, because
 /// the supervisor may belong to another user.
-Result<std::string> ask_supervisor(const std::string& directory, Word word, std::string_view text = {});
+Result<std::string> ask_supervisor(const std::string& directory, MessageKind word, std::string_view text = {});
 
 /// `spate-mount --upgrade DIRECTORY`: asks the mount's supervisor to continue with this program. Returns once it has.
 Result<void> request_upgrade(const std::string& directory);

@@ -57,7 +57,7 @@ void check_heard(int socket, const Bytes& bytes, bool descriptor) {
     return;
   }
   SPATE_CHECK(heard.has_value());
-  SPATE_CHECK(heard->word == static_cast<Word>(bytes[0]));
+  SPATE_CHECK(heard->word == static_cast<MessageKind>(bytes[0]));
   const std::string_view text = as_text(ByteView(bytes).subspan(1));
   SPATE_CHECK(heard->text == text.substr(0, kMostText));
   SPATE_CHECK(static_cast<bool>(heard->descriptor) == descriptor);
@@ -76,7 +76,7 @@ void talk(Decoder in) {
     if (!send_raw(there.get(), bytes, descriptors, null.get())) break;
     check_heard(here.get(), bytes, descriptors > 0);
     if (bytes.empty()) continue;
-    const Word word = static_cast<Word>(bytes[0]);
+    const MessageKind word = static_cast<MessageKind>(bytes[0]);
     const std::string text(as_text(bytes));
     SPATE_CHECK(send_message(here.get(), word, text, descriptors > 0 ? null.get() : -1).has_value());
     const auto answer = receive_message(there.get());

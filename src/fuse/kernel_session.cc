@@ -271,12 +271,12 @@ std::optional<KernelSession::End> KernelSession::on_message(int control) {
     alone_ = true;
     return std::nullopt;
   }
-  if (message->word == Word::kStop) return End::kStopped;
-  if (message->word == Word::kStatus) std::ignore = send_message(control, Word::kTold, status());
-  if (message->word != Word::kUpgrade) return std::nullopt;
+  if (message->word == MessageKind::kStop) return End::kStopped;
+  if (message->word == MessageKind::kStatus) std::ignore = send_message(control, MessageKind::kTold, status());
+  if (message->word != MessageKind::kUpgrade) return std::nullopt;
   if (hand_over()) return End::kHandedOver;
   resume();
-  std::ignore = send_message(control, Word::kFailed,
+  std::ignore = send_message(control, MessageKind::kFailed,
                              "calls are under way that wait for a server; the old program continues to serve");
   return std::nullopt;
 }
@@ -286,7 +286,7 @@ void KernelSession::on_signal(int signals, int control) {
   signalfd_siginfo signal{};
   if (::read(signals, &signal, sizeof(signal)) != sizeof(signal)) return;
   if (!alone_) {
-    std::ignore = send_message(control, Word::kStop);
+    std::ignore = send_message(control, MessageKind::kStop);
   } else if (::umount2(mount_.options.directory.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW) != 0) {
     SPATE_LOG("fuse", error, "cannot unmount directory={} error={}", mount_.options.directory, std::strerror(errno));
   }

@@ -68,7 +68,7 @@ void say(const std::string& line) { std::fprintf(stderr, "spate-mount: %s\n", pr
 /// Whether to continue without a supervisor, which leaves the options unknown: they may be as requested already.
 bool may_be_done(const Remount& remount) {
   if (remount.others.empty()) return true;
-  const auto mounted = ask_supervisor(remount.directory, Word::kOptions);
+  const auto mounted = ask_supervisor(remount.directory, MessageKind::kOptions);
   if (!mounted) {
     for (const std::string& option : remount.others) say(option + " stays as it was mounted");
     return true;

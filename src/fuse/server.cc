@@ -68,10 +68,10 @@ Result<std::unique_ptr<assembly::ClientProcess>> open_client(const MountOptions&
 Result<UniqueFd> wait_for_device(const Mount& mount, int control) {
   if (!mount.handover.inherited()) {
     SPATE_TRY(std::ignore, mount.process.run([](client::Client& c) { return c.connect(); }));
-    SPATE_TRY(std::ignore, send_message(control, Word::kConnected, mount_option_text(mount)));
+    SPATE_TRY(std::ignore, send_message(control, MessageKind::kConnected, mount_option_text(mount)));
   }
   SPATE_TRY(Message message, receive_message(control));
-  if (message.word != Word::kDevice || !message.descriptor)
+  if (message.word != MessageKind::kDevice || !message.descriptor)
     return Error::told(Errc::kConnectionLost, "the supervisor does not mount");
   return std::move(message.descriptor);
 }
@@ -103,7 +103,7 @@ Result<void> run_server(const MountOptions& options, const ServerDescriptors& de
   if (!handover->inherited()) ask_for_readahead(options.directory, options.readahead);
   KernelSession session(mount, std::move(taken));
   leave_terminal(options);
-  SPATE_TRY(std::ignore, send_message(control, Word::kServing, can_resend(mount) ? "resend" : ""));
+  SPATE_TRY(std::ignore, send_message(control, MessageKind::kServing, can_resend(mount) ? "resend" : ""));
   SPATE_TRY(const auto end, session.run(signals.get(), control));
   // The session and the locks belong to the next process now.
   if (end == KernelSession::End::kHandedOver) std::_Exit(kHandedOver);

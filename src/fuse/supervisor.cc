@@ -65,7 +65,7 @@ Result<void> Supervisor::start(const std::string& program) {
   UniqueFd theirs(ends[1]);
   serving_ = false;
   SPATE_TRY(server_, host_.start_server(program, std::move(theirs)));
-  if (device_) return send_message(control_.get(), Word::kDevice, "", device_.get());
+  if (device_) return send_message(control_.get(), MessageKind::kDevice, "", device_.get());
   return {};
 }
 
@@ -102,7 +102,7 @@ void Supervisor::on_signals() {
   while (const auto ended = host_.next_ended()) {
     if (ended->child == unmounter_) {
       unmounter_ = -1;
-      if (server_ > 0 && control_) std::ignore = send_message(control_.get(), Word::kStop);
+      if (server_ > 0 && control_) std::ignore = send_message(control_.get(), MessageKind::kStop);
       if (server_ < 0) end(status_);
     } else if (ended->child == server_) {
       server_ = -1;
@@ -121,27 +121,27 @@ void Supervisor::on_server() {
 }
 
 void Supervisor::on_server_message(Message message) {
-  if (message.word == Word::kConnected && !mounted_) {
+  if (message.word == MessageKind::kConnected && !mounted_) {
     const auto mounted = mount(message.text);
     if (mounted) return;
     std::fprintf(stderr, "spate-mount: %s\n", printable_lines(mounted.error().message()).c_str());
     kill_server();  // the server holds nothing yet
     end(1);
-  } else if (message.word == Word::kServing && mounted_) {
+  } else if (message.word == MessageKind::kServing && mounted_) {
     serving_ = true;
     can_resend_ = message.text == "resend";
     if (!std::exchange(served_, true)) ready_();
     if (!next_program_.empty()) {
       SPATE_LOG("fuse", info, "upgraded directory={} program={} server={}", options_.directory, next_program_, server_);
       program_ = std::exchange(next_program_, {});
-      answer(Word::kDone, "");
+      answer(MessageKind::kDone, "");
     }
-  } else if (message.word == Word::kFailed) {
+  } else if (message.word == MessageKind::kFailed) {
     next_program_.clear();
-    answer(Word::kFailed, message.text);
-  } else if (message.word == Word::kTold) {
+    answer(MessageKind::kFailed, message.text);
+  } else if (message.word == MessageKind::kTold) {
     tell_status(message.text);
-  } else if (message.word == Word::kStop) {
+  } else if (message.word == MessageKind::kStop) {
     stop();
   }
 }
@@ -153,7 +153,7 @@ Result<void> Supervisor::mount(const std::string& mount_options) {
   if (!listener_)
     SPATE_LOG("fuse", warn, "the mount cannot be upgraded: nobody can call its supervisor directory={}",
               options_.directory);
-  return send_message(control_.get(), Word::kDevice, "", device_.get());
+  return send_message(control_.get(), MessageKind::kDevice, "", device_.get());
 }
 
 void Supervisor::on_server_end(int status) {
@@ -181,7 +181,7 @@ void Supervisor::on_crash(const std::string& how) {
             how, crashes_.size());
   const bool never_began = !serving_ && !next_program_.empty();
   if (never_began) {
-    answer(Word::kFailed, fmt::format("{} {}; the old program continues to serve", next_program_, how));
+    answer(MessageKind::kFailed, fmt::format("{} {}; the old program continues to serve", next_program_, how));
     next_program_.clear();
     program_ = kOwnProgram;
   } else if (!can_resend_) {
@@ -206,7 +206,7 @@ void Supervisor::give_up(const std::string& why) {
   SPATE_LOG("fuse", error, "the mount is given up directory={} why=\"{}\"", options_.directory, why);
   if (options_.foreground)
     std::fprintf(stderr, "spate-mount: the mount %s is given up: %s\n", options_.directory.c_str(), why.c_str());
-  answer(Word::kFailed, why);
+  answer(MessageKind::kFailed, why);
   status_ = 1;
   stop();
 }
@@ -215,9 +215,9 @@ void Supervisor::on_caller() {
   UniqueFd caller(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!caller) return;
   if (!is_friend(caller.get())) {
-    std::ignore = send_message(caller.get(), Word::kFailed, "it is another user's mount");
+    std::ignore = send_message(caller.get(), MessageKind::kFailed, "it is another user's mount");
   } else if (!next_program_.empty()) {
-    std::ignore = send_message(caller.get(), Word::kFailed, "an upgrade is under way");
+    std::ignore = send_message(caller.get(), MessageKind::kFailed, "an upgrade is under way");
   } else {
     caller_ = std::move(caller);  // replaces a connection that has sent nothing
   }
@@ -225,24 +225,25 @@ void Supervisor::on_caller() {
 
 void Supervisor::on_request() {
   auto request = receive_message(caller_.get());
-  if (request && request->word == Word::kOptions) return answer(Word::kDone, given_options(words_));
-  if (request && request->word == Word::kStatus) return ask_server();
-  if (!request || request->word != Word::kUpgrade) return caller_.reset();
+  if (request && request->word == MessageKind::kOptions) return answer(MessageKind::kDone, given_options(words_));
+  if (request && request->word == MessageKind::kStatus) return ask_server();
+  if (!request || request->word != MessageKind::kUpgrade) return caller_.reset();
   if (!next_program_.empty()) return;
-  if (stopping_ || !serving_ || !control_) return answer(Word::kFailed, "it is being started or ended; try again");
+  if (stopping_ || !serving_ || !control_)
+    return answer(MessageKind::kFailed, "it is being started or ended; try again");
   auto can = check_program(request->text);
-  if (!can) return answer(Word::kFailed, can.error().message());
+  if (!can) return answer(MessageKind::kFailed, can.error().message());
   next_program_ = request->text;
-  const auto told = send_message(control_.get(), Word::kUpgrade);
+  const auto told = send_message(control_.get(), MessageKind::kUpgrade);
   if (told) return;
   next_program_.clear();
-  answer(Word::kFailed, told.error().message());
+  answer(MessageKind::kFailed, told.error().message());
 }
 
 /// Asks the server for its status. If the server is starting or ending, the answer does not wait for its part.
 void Supervisor::ask_server() {
   status_waiters_.push_back(std::move(caller_));
-  const bool asked = serving_ && !stopping_ && control_ && send_message(control_.get(), Word::kStatus);
+  const bool asked = serving_ && !stopping_ && control_ && send_message(control_.get(), MessageKind::kStatus);
   if (!asked) tell_status("");
 }
 
@@ -251,7 +252,7 @@ void Supervisor::tell_status(const std::string& of_server) {
                                        given_options(words_), ::getpid(), std::max(server_, 0), crashes_.size(),
                                        options_.log_file.empty() ? "none" : options_.log_file, of_server);
   for (const UniqueFd& caller : std::exchange(status_waiters_, {}))
-    std::ignore = send_message(caller.get(), Word::kDone, text);
+    std::ignore = send_message(caller.get(), MessageKind::kDone, text);
 }
 
 Result<void> Supervisor::check_program(const std::string& program) {
@@ -260,7 +261,7 @@ Result<void> Supervisor::check_program(const std::string& program) {
   return host_.check_program(program);
 }
 
-void Supervisor::answer(Word word, const std::string& text) {
+void Supervisor::answer(MessageKind word, const std::string& text) {
   if (caller_) std::ignore = send_message(caller_.get(), word, text);
   caller_.reset();
 }
@@ -268,7 +269,7 @@ void Supervisor::answer(Word word, const std::string& text) {
 void Supervisor::stop() {
   if (std::exchange(stopping_, true)) return;
   stop_listening();
-  answer(Word::kFailed, "it is being unmounted");
+  answer(MessageKind::kFailed, "it is being unmounted");
   kill_at_ = clock_.now() + kEndPatience;
   if (!mounted_) {
     kill_server();

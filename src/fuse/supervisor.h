@@ -54,7 +54,7 @@ class Supervisor {
   void ask_server();
   void tell_status(const std::string& of_server);
   Result<void> check_program(const std::string& program);
-  void answer(Word word, const std::string& text);
+  void answer(MessageKind word, const std::string& text);
   Result<void> mount(const std::string& mount_options);
   void stop_listening();
   void stop();

@@ -33,7 +33,7 @@ bool ends_in_dots(std::string_view path) {
 }
 
 /// The same path, but a link at its end is not followed, as for mkdir, rename and similar calls.
-Where not_followed(Where where) {
+PathAt not_followed(PathAt where) {
   where.follow = false;
   return where;
 }
@@ -43,13 +43,13 @@ Where not_followed(Where where) {
 FileSystem::FileSystem(client::Client& client, FileSystemOptions options)
     : client_(client), options_(std::move(options)), paths_(client, options_.link_prefix) {}
 
-job::Task<Result<Attributes>> FileSystem::stat(Where where) {
+job::Task<Result<Attributes>> FileSystem::stat(PathAt where) {
   const auto operation = [this](wire::NamePath path) { return client_.stat(std::move(path)); };
   SPATE_CO_TRY(auto object, co_await paths_.walk(std::move(where), operation));
   co_return object.attributes;
 }
 
-std::optional<Result<Attributes>> FileSystem::kept_attributes(const Where& where) const {
+std::optional<Result<Attributes>> FileSystem::kept_attributes(const PathAt& where) const {
   if (!client_.keeps_attributes()) return std::nullopt;
   const auto path = to_name_path(where, paths_.rooted());
   if (!path) return std::nullopt;
@@ -61,7 +61,7 @@ std::uint32_t FileSystem::new_mode(std::uint32_t mode) const {
   return (mode & (kModeBits | kUmaskBits)) | ((options_.umask & 0777U) << wire::NewAttributes::kUmaskShift);
 }
 
-job::Task<Result<void>> FileSystem::access(Where where, int wanted) {
+job::Task<Result<void>> FileSystem::access(PathAt where, int wanted) {
   if ((wanted & ~(R_OK | W_OK | X_OK)) != 0) co_return Errc::kInvalidArgument;
   static_assert(R_OK == 4 && W_OK == 2 && X_OK == 1, "the request's own bits");
   const auto want = static_cast<std::uint8_t>(wanted);
@@ -70,14 +70,14 @@ job::Task<Result<void>> FileSystem::access(Where where, int wanted) {
   co_return Result<void>();
 }
 
-job::Task<Result<std::string>> FileSystem::readlink(Where where) {
+job::Task<Result<std::string>> FileSystem::readlink(PathAt where) {
   const auto operation = [this](wire::NamePath path) { return client_.lookup(std::move(path)); };
   SPATE_CO_TRY(auto object, co_await paths_.walk(not_followed(std::move(where)), operation));
   if (object.attributes.type != FileType::kSymlink) co_return Errc::kInvalidArgument;
   co_return std::move(object.target);
 }
 
-job::Task<Result<Attributes>> FileSystem::mknod(Where where, std::uint32_t mode, std::uint64_t device) {
+job::Task<Result<Attributes>> FileSystem::mknod(PathAt where, std::uint32_t mode, std::uint64_t device) {
   wire::CreateRequest request;
   SPATE_CO_TRY(request.type, type_of_mode(mode));
   if (request.type == FileType::kDirectory) co_return Errc::kNotPermitted;
@@ -93,7 +93,7 @@ job::Task<Result<Attributes>> FileSystem::mknod(Where where, std::uint32_t mode,
   co_return made;
 }
 
-job::Task<Result<Attributes>> FileSystem::mkdir(Where where, std::uint32_t mode) {
+job::Task<Result<Attributes>> FileSystem::mkdir(PathAt where, std::uint32_t mode) {
   wire::NewAttributes attributes;
   attributes.mode = new_mode(mode);
   const auto operation = [this, &attributes](wire::NamePath path) {
@@ -103,25 +103,25 @@ job::Task<Result<Attributes>> FileSystem::mkdir(Where where, std::uint32_t mode)
   co_return made;
 }
 
-job::Task<Result<void>> FileSystem::rmdir(Where where) {
+job::Task<Result<void>> FileSystem::rmdir(PathAt where) {
   const auto operation = [this](wire::NamePath path) { return client_.rmdir(std::move(path)); };
   auto done = co_await paths_.walk(not_followed(std::move(where)), operation);
   co_return done;
 }
 
-job::Task<Result<void>> FileSystem::unlink(Where where) {
+job::Task<Result<void>> FileSystem::unlink(PathAt where) {
   const auto operation = [this](wire::NamePath path) { return client_.unlink(std::move(path)); };
   auto done = co_await paths_.walk(not_followed(std::move(where)), operation);
   co_return done;
 }
 
-job::Task<Result<Attributes>> FileSystem::symlink(std::string target, Where where) {
+job::Task<Result<Attributes>> FileSystem::symlink(std::string target, PathAt where) {
   const auto operation = [this, &target](wire::NamePath path) { return client_.symlink(std::move(path), target); };
   auto made = co_await paths_.walk(not_followed(std::move(where)), operation);
   co_return made;
 }
 
-job::Task<Result<Attributes>> FileSystem::link(Where existing, Where where) {
+job::Task<Result<Attributes>> FileSystem::link(PathAt existing, PathAt where) {
   const auto operation = [this](wire::NamePath old, wire::NamePath path) {
     return client_.link(std::move(old), std::move(path));
   };
@@ -129,7 +129,7 @@ job::Task<Result<Attributes>> FileSystem::link(Where existing, Where where) {
   co_return made;
 }
 
-job::Task<Result<void>> FileSystem::rename(Where from, Where to, unsigned flags) {
+job::Task<Result<void>> FileSystem::rename(PathAt from, PathAt to, unsigned flags) {
   SPATE_CO_TRY(const std::uint8_t how, rename_flags(flags));
   const auto operation = [this, how](wire::NamePath old, wire::NamePath path) {
     return client_.rename(std::move(old), std::move(path), how);
@@ -141,7 +141,7 @@ job::Task<Result<void>> FileSystem::rename(Where from, Where to, unsigned flags)
   co_return done;
 }
 
-job::Task<Result<void>> FileSystem::truncate(Where where, std::int64_t size) {
+job::Task<Result<void>> FileSystem::truncate(PathAt where, std::int64_t size) {
   if (size < 0) co_return Errc::kInvalidArgument;
   const auto operation = [this, size](wire::NamePath path) {
     return client_.truncate(std::move(path), static_cast<std::uint64_t>(size));
@@ -150,7 +150,7 @@ job::Task<Result<void>> FileSystem::truncate(Where where, std::int64_t size) {
   co_return done;
 }
 
-job::Task<Result<Attributes>> FileSystem::set_attributes(Where where, wire::SetattrRequest request) {
+job::Task<Result<Attributes>> FileSystem::set_attributes(PathAt where, wire::SetattrRequest request) {
   const bool links_mode = request.mode && !where.follow && !where.path.empty();
   const auto operation = [this, &request](wire::NamePath path) {
     request.where = std::move(path);
@@ -164,13 +164,13 @@ job::Task<Result<Attributes>> FileSystem::set_attributes(Where where, wire::Seta
   co_return set;
 }
 
-job::Task<Result<Bytes>> FileSystem::getxattr(Where where, std::string name) {
+job::Task<Result<Bytes>> FileSystem::getxattr(PathAt where, std::string name) {
   const auto operation = [this, &name](wire::NamePath path) { return client_.getxattr(std::move(path), name); };
   auto value = co_await paths_.walk(std::move(where), operation);
   co_return value;
 }
 
-job::Task<Result<void>> FileSystem::setxattr(Where where, std::string name, Bytes value, int flags) {
+job::Task<Result<void>> FileSystem::setxattr(PathAt where, std::string name, Bytes value, int flags) {
   if ((flags & ~(XATTR_CREATE | XATTR_REPLACE)) != 0) co_return Errc::kInvalidArgument;
   if (value.size() > kMaxXattrValueBytes) co_return Errc::kArgumentTooLong;
   wire::SetxattrRequest request;
@@ -186,13 +186,13 @@ job::Task<Result<void>> FileSystem::setxattr(Where where, std::string name, Byte
   co_return set;
 }
 
-job::Task<Result<std::vector<std::string>>> FileSystem::listxattr(Where where) {
+job::Task<Result<std::vector<std::string>>> FileSystem::listxattr(PathAt where) {
   const auto operation = [this](wire::NamePath path) { return client_.listxattr(std::move(path)); };
   auto names = co_await paths_.walk(std::move(where), operation);
   co_return names;
 }
 
-job::Task<Result<void>> FileSystem::removexattr(Where where, std::string name) {
+job::Task<Result<void>> FileSystem::removexattr(PathAt where, std::string name) {
   const auto operation = [this, &name](wire::NamePath path) { return client_.removexattr(std::move(path), name); };
   auto done = co_await paths_.walk(std::move(where), operation);
   co_return done;

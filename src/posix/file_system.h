@@ -9,8 +9,8 @@
 
 #include "client/client.h"
 #include "posix/open_file.h"
+#include "posix/path_at.h"
 #include "posix/walk.h"
-#include "posix/where.h"
 
 namespace spate::posix {
 
@@ -25,7 +25,7 @@ struct FileSystemOptions {
 };
 
 struct OpenRequest {
-  Where where;
+  PathAt where;
   int flags = 0;  // of open(2): access mode, O_CREAT, O_EXCL, O_TRUNC, O_APPEND, O_DIRECTORY, O_NOFOLLOW, O_PATH,
                   // O_SYNC, O_TMPFILE
   std::uint32_t mode = 0;  // of a new object; the umask is removed from it
@@ -50,32 +50,32 @@ class FileSystem {
   /// second request.
   job::Task<Result<std::unique_ptr<OpenFile>>> open(OpenRequest request);
 
-  job::Task<Result<Attributes>> stat(Where where);
+  job::Task<Result<Attributes>> stat(PathAt where);
   /// The answer of stat, if the client has it under a lease; otherwise nothing. Thread-safe. Does not wait for the
   /// executor.
-  std::optional<Result<Attributes>> kept_attributes(const Where& where) const;
+  std::optional<Result<Attributes>> kept_attributes(const PathAt& where) const;
   /// `wanted`: R_OK | W_OK | X_OK, or F_OK.
-  job::Task<Result<void>> access(Where where, int wanted);
-  job::Task<Result<std::string>> readlink(Where where);
+  job::Task<Result<void>> access(PathAt where, int wanted);
+  job::Task<Result<std::string>> readlink(PathAt where);
   /// `mode` has the S_IFMT bits of a file, fifo, socket or device.
-  job::Task<Result<Attributes>> mknod(Where where, std::uint32_t mode, std::uint64_t device);
-  job::Task<Result<Attributes>> mkdir(Where where, std::uint32_t mode);
-  job::Task<Result<void>> rmdir(Where where);
-  job::Task<Result<void>> unlink(Where where);
-  job::Task<Result<Attributes>> symlink(std::string target, Where where);
-  job::Task<Result<Attributes>> link(Where existing, Where where);
+  job::Task<Result<Attributes>> mknod(PathAt where, std::uint32_t mode, std::uint64_t device);
+  job::Task<Result<Attributes>> mkdir(PathAt where, std::uint32_t mode);
+  job::Task<Result<void>> rmdir(PathAt where);
+  job::Task<Result<void>> unlink(PathAt where);
+  job::Task<Result<Attributes>> symlink(std::string target, PathAt where);
+  job::Task<Result<Attributes>> link(PathAt existing, PathAt where);
   /// `flags`: RENAME_NOREPLACE or RENAME_EXCHANGE; kInvalidArgument for others.
-  job::Task<Result<void>> rename(Where from, Where to, unsigned flags);
-  job::Task<Result<void>> truncate(Where where, std::int64_t size);
+  job::Task<Result<void>> rename(PathAt from, PathAt to, unsigned flags);
+  job::Task<Result<void>> truncate(PathAt where, std::int64_t size);
   /// chmod, chown and utimensat: sets the attributes that `request` has. Sets the request's `where` itself.
   /// kNotSupported: chmod of a link itself.
-  job::Task<Result<Attributes>> set_attributes(Where where, wire::SetattrRequest request);
+  job::Task<Result<Attributes>> set_attributes(PathAt where, wire::SetattrRequest request);
 
-  job::Task<Result<Bytes>> getxattr(Where where, std::string name);
+  job::Task<Result<Bytes>> getxattr(PathAt where, std::string name);
   /// `flags`: XATTR_CREATE, XATTR_REPLACE. kArgumentTooLong: the value is too long.
-  job::Task<Result<void>> setxattr(Where where, std::string name, Bytes value, int flags);
-  job::Task<Result<std::vector<std::string>>> listxattr(Where where);
-  job::Task<Result<void>> removexattr(Where where, std::string name);
+  job::Task<Result<void>> setxattr(PathAt where, std::string name, Bytes value, int flags);
+  job::Task<Result<std::vector<std::string>>> listxattr(PathAt where);
+  job::Task<Result<void>> removexattr(PathAt where, std::string name);
 
   job::Task<Result<client::SpaceUse>> statfs() { return client_.statfs(); }
   /// All name-space changes that were acknowledged before the call survive a crash of the meta server's machine.

@@ -17,12 +17,12 @@ Result<wire::NamePath> PathWalk::beyond_link(const Error& error, const wire::Nam
   return path;
 }
 
-job::Task<Result<Where>> PathWalk::parent_of(Where where) {
+job::Task<Result<PathAt>> PathWalk::parent_of(PathAt where) {
   const std::size_t end = where.path.find_last_not_of('/');
   if (end == std::string::npos) co_return where;  // the path is the base or the root itself
   const std::size_t slash = where.path.rfind('/', end);
   if (slash == std::string::npos) co_return where;  // the path has one component: there is nothing to walk
-  Where parent = where;
+  PathAt parent = where;
   parent.path = where.path.substr(0, slash + 1);
   parent.follow = true;
   SPATE_CO_TRY(where.base, co_await object_at(std::move(parent)));
@@ -30,7 +30,7 @@ job::Task<Result<Where>> PathWalk::parent_of(Where where) {
   co_return where;
 }
 
-job::Task<Result<Handle>> PathWalk::object_at(Where where) {
+job::Task<Result<Handle>> PathWalk::object_at(PathAt where) {
   const auto operation = [this](wire::NamePath path) { return client_.lookup(std::move(path)); };
   SPATE_CO_TRY(auto object, co_await walk(std::move(where), operation));
   co_return object.attributes.handle;

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "client/client.h"
-#include "posix/where.h"
+#include "posix/path_at.h"
 
 namespace spate::posix {
 
@@ -24,14 +24,14 @@ class PathWalk {
   /// Runs `operation(NamePath)`, which returns a Task, and runs it again beyond each link that ends the walk.
   /// `operation` outlives the returned task.
   template <typename Operation>
-  auto walk(Where where, const Operation& operation);
+  auto walk(PathAt where, const Operation& operation);
   /// As walk(), for two paths. If a link ends the walk, both paths are first walked up to their last component.
   template <typename Operation>
-  auto walk_both(Where first, Where second, const Operation& operation);
+  auto walk_both(PathAt first, PathAt second, const Operation& operation);
 
  private:
-  job::Task<Result<Handle>> object_at(Where where);
-  job::Task<Result<Where>> parent_of(Where where);
+  job::Task<Result<Handle>> object_at(PathAt where);
+  job::Task<Result<PathAt>> parent_of(PathAt where);
   /// The path at which a walk that ended with `error` continues; the error itself if it cannot continue.
   Result<wire::NamePath> beyond_link(const Error& error, const wire::NamePath& before) const;
 
@@ -40,10 +40,10 @@ class PathWalk {
 };
 
 template <typename Operation>
-auto PathWalk::walk(Where where, const Operation& operation) {
+auto PathWalk::walk(PathAt where, const Operation& operation) {
   using Done = std::invoke_result_t<const Operation&, wire::NamePath>;
   struct Walk {  // `operation` and everything that it refers to live in the caller's frame
-    static Done run(PathWalk& self, Where from, const Operation& act) {
+    static Done run(PathWalk& self, PathAt from, const Operation& act) {
       const bool rooted = self.rooted();
       auto path = to_name_path(from, rooted);
       if (!path) co_return std::move(path).error();
@@ -65,10 +65,10 @@ auto PathWalk::walk(Where where, const Operation& operation) {
 }
 
 template <typename Operation>
-auto PathWalk::walk_both(Where first, Where second, const Operation& operation) {
+auto PathWalk::walk_both(PathAt first, PathAt second, const Operation& operation) {
   using Done = std::invoke_result_t<const Operation&, wire::NamePath, wire::NamePath>;
   struct Walk {
-    static Done once(PathWalk& self, Where one, Where other, const Operation& act) {
+    static Done once(PathWalk& self, PathAt one, PathAt other, const Operation& act) {
       const bool rooted = self.rooted();
       auto a = to_name_path(one, rooted);
       if (!a) co_return std::move(a).error();
@@ -78,7 +78,7 @@ auto PathWalk::walk_both(Where first, Where second, const Operation& operation) 
       if (result.code() == Errc::kStaleHandle && !(one.path.empty() && other.path.empty())) co_return Errc::kNotFound;
       co_return result;
     }
-    static Done run(PathWalk& self, Where one, Where other, const Operation& act) {
+    static Done run(PathWalk& self, PathAt one, PathAt other, const Operation& act) {
       auto result = co_await once(self, one, other, act);
       const bool link = result.code() == Errc::kCrossDevice && result.error().context().starts_with('/');
       if (!link || self.rooted()) co_return result;
@@ -87,7 +87,7 @@ auto PathWalk::walk_both(Where first, Where second, const Operation& operation) 
       if (one.follow) {
         auto object = co_await self.object_at(std::move(one));
         if (!object) co_return std::move(object).error();
-        one = Where::object(*object);
+        one = PathAt::object(*object);
       } else {
         auto parent = co_await self.parent_of(std::move(one));
         if (!parent) co_return std::move(parent).error();

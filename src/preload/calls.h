@@ -52,7 +52,7 @@ constexpr PathArguments kAtPath{0, 1};
 /// The object that a path names.
 struct ResolvedPath {
   Mount* mount = nullptr;  // null: outside of Spate
-  posix::Where where;
+  posix::PathAt where;
   std::string shown;      // the path as the program sees it, without "." and ".."
   DescriptionRef opened;  // for an empty path: the open file of the descriptor
 };
@@ -69,7 +69,7 @@ void redirect(Frame& frame, PathArguments arguments, std::string path);
 /// and the rest of the path.
 bool leads_out(const Error& error);
 
-/// Runs `make(posix::FileSystem&, posix::Where)` for the path of a call and returns `reply(result)`.
+/// Runs `make(posix::FileSystem&, posix::PathAt)` for the path of a call and returns `reply(result)`.
 template <typename Make, typename ReplyOf>
 Reply on_path(Frame& frame, PathArguments arguments, bool follow, const Make& make, const ReplyOf& reply) {
   auto place = locate(frame, arguments, follow);

@@ -17,14 +17,14 @@ namespace spate::preload {
 namespace {
 
 using posix::FileSystem;
-using posix::Where;
+using posix::PathAt;
 
 constexpr long kFileSystemMagic = 0x53504154;  // statfs: "SPAT"
 
 /// The object of a call: one that a path leads to, or an open file.
 struct Object {
   Mount* mount = nullptr;
-  Where where;
+  PathAt where;
   DescriptionRef opened;
 };
 
@@ -136,7 +136,7 @@ Reply set_open(Frame& f, const wire::SetattrRequest& request) {
   const DescriptionRef d = description_of(fd(f, 0));
   if (d == nullptr) return kToKernel;
   if ((d->flags() & O_PATH) != 0) return minus(EBADF);
-  const Where object = Where::object(d->handle());
+  const PathAt object = PathAt::object(d->handle());
   return done(d->mount().run([&](FileSystem& files) { return files.set_attributes(object, request); }));
 }
 
@@ -186,7 +186,7 @@ Reply utime(Frame& f) {
   return set_times(f, kPlain, exact, 0);
 }
 
-job::Task<Result<client::SpaceUse>> space_at(FileSystem& files, Where where) {
+job::Task<Result<client::SpaceUse>> space_at(FileSystem& files, PathAt where) {
   SPATE_CO_TRY(std::ignore, co_await files.stat(std::move(where)));
   auto use = co_await files.statfs();
   co_return use;
@@ -227,7 +227,7 @@ Reply on_xattr(Frame& f, bool descriptor, bool follow, const Make& make, const R
   const DescriptionRef d = description_of(fd(f, 0));
   if (d == nullptr) return kToKernel;
   if ((d->flags() & O_PATH) != 0) return minus(EBADF);
-  return reply(d->mount().run([&](FileSystem& files) { return make(files, Where::object(d->handle())); }));
+  return reply(d->mount().run([&](FileSystem& files) { return make(files, PathAt::object(d->handle())); }));
 }
 
 Reply copy_value(std::string_view value, char* out, std::size_t room) {
@@ -245,7 +245,7 @@ Reply get_value(Frame& f, bool descriptor, bool follow) {
                       static_cast<std::size_t>(f.word[3]));
   };
   return on_xattr(
-      f, descriptor, follow, [&](FileSystem& files, Where where) { return files.getxattr(std::move(where), name); },
+      f, descriptor, follow, [&](FileSystem& files, PathAt where) { return files.getxattr(std::move(where), name); },
       copied);
 }
 
@@ -258,7 +258,7 @@ Reply set_value(Frame& f, bool descriptor, bool follow) {
   const int flags = fd(f, 4);
   return on_xattr(
       f, descriptor, follow,
-      [&](FileSystem& files, Where where) { return files.setxattr(std::move(where), name, value, flags); }, kDone);
+      [&](FileSystem& files, PathAt where) { return files.setxattr(std::move(where), name, value, flags); }, kDone);
 }
 
 Reply list_values(Frame& f, bool descriptor, bool follow) {
@@ -269,13 +269,13 @@ Reply list_values(Frame& f, bool descriptor, bool follow) {
     return copy_value(all, memory<char>(f, 1), static_cast<std::size_t>(f.word[2]));
   };
   return on_xattr(
-      f, descriptor, follow, [](FileSystem& files, Where where) { return files.listxattr(std::move(where)); }, copied);
+      f, descriptor, follow, [](FileSystem& files, PathAt where) { return files.listxattr(std::move(where)); }, copied);
 }
 
 Reply remove_value(Frame& f, bool descriptor, bool follow) {
   const std::string name = memory<const char>(f, 1);
   return on_xattr(
-      f, descriptor, follow, [&](FileSystem& files, Where where) { return files.removexattr(std::move(where), name); },
+      f, descriptor, follow, [&](FileSystem& files, PathAt where) { return files.removexattr(std::move(where), name); },
       kDone);
 }
 

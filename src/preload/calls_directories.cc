@@ -103,7 +103,7 @@ Result<std::string> without_links(Mount& mount, const std::string& shown) {
     const std::size_t end = rest.find('/', 1);
     const std::string next = done + rest.substr(0, end);
     rest = end == std::string::npos ? "" : rest.substr(end);
-    posix::Where where;
+    posix::PathAt where;
     where.path = next.substr(mount.prefix().size());
     where.follow = false;
     auto target = mount.run([&](posix::FileSystem& files) { return files.readlink(where); });
@@ -125,10 +125,10 @@ void leave() { front().state->cwd_inside = false; }
 
 /// `shown`: the path that getcwd() will return, once its links are resolved. An open directory may have another name by
 /// now; then `shown` is its name at the time of the open.
-Result<void> enter(Mount& mount, const posix::Where& where, const std::string& shown, bool opened) {
+Result<void> enter(Mount& mount, const posix::PathAt& where, const std::string& shown, bool opened) {
   SPATE_TRY(const Attributes found, mount.run([&](posix::FileSystem& files) { return files.stat(where); }));
   if (found.type != FileType::kDirectory) return Errc::kNotDirectory;
-  const posix::Where object = posix::Where::object(found.handle);
+  const posix::PathAt object = posix::PathAt::object(found.handle);
   SPATE_TRY(std::ignore, mount.run([&](posix::FileSystem& files) { return files.access(object, X_OK); }));
   auto direct = without_links(mount, shown);
   if (!direct && !opened) return std::move(direct).error();
@@ -158,7 +158,7 @@ Reply chdir(Frame& f) {
 
 Reply fchdir(Frame& f) {
   if (const DescriptionRef d = description_of(fd(f, 0)))
-    return done(enter(d->mount(), posix::Where::object(d->handle()), d->path(), true));
+    return done(enter(d->mount(), posix::PathAt::object(d->handle()), d->path(), true));
   const long left = ask_kernel(f);
   if (left == 0 && !front().in_vfork_child()) leave();
   return left;

@@ -12,16 +12,16 @@ namespace spate::preload {
 namespace {
 
 using posix::FileSystem;
-using posix::Where;
+using posix::PathAt;
 
 Reply make_directory(Frame& f, PathArguments path, unsigned mode) {
   return on_path(
       f, path, false,
-      [&](FileSystem& files, Where where) { return files.mkdir(std::move(where), with_umask(mode & 07777U)); }, kDone);
+      [&](FileSystem& files, PathAt where) { return files.mkdir(std::move(where), with_umask(mode & 07777U)); }, kDone);
 }
 
 Reply remove(Frame& f, PathArguments path, bool directory) {
-  const auto act = [&](FileSystem& files, Where where) {
+  const auto act = [&](FileSystem& files, PathAt where) {
     return directory ? files.rmdir(std::move(where)) : files.unlink(std::move(where));
   };
   return on_path(f, path, false, act, kDone);
@@ -30,7 +30,7 @@ Reply remove(Frame& f, PathArguments path, bool directory) {
 Reply make_node(Frame& f, PathArguments path, unsigned mode, std::uint64_t device) {
   const unsigned all = (mode & S_IFMT) | with_umask(mode & 07777U);
   return on_path(
-      f, path, false, [&](FileSystem& files, Where where) { return files.mknod(std::move(where), all, device); },
+      f, path, false, [&](FileSystem& files, PathAt where) { return files.mknod(std::move(where), all, device); },
       kDone);
 }
 
@@ -38,7 +38,7 @@ Reply make_link(Frame& f, const char* target, PathArguments path) {
   const std::string text = target == nullptr ? "" : target;
   if (text.empty()) return minus(ENOENT);
   return on_path(
-      f, path, false, [&](FileSystem& files, Where where) { return files.symlink(text, std::move(where)); }, kDone);
+      f, path, false, [&](FileSystem& files, PathAt where) { return files.symlink(text, std::move(where)); }, kDone);
 }
 
 Reply copy_out(const std::string& text, char* out, std::size_t room) {
@@ -79,12 +79,12 @@ Reply on_two(Frame& f, PathArguments from, PathArguments to, bool follow, const 
 
 Reply rename_paths(Frame& f, PathArguments from, PathArguments to, unsigned flags) {
   return on_two(f, from, to, false,
-                [&](FileSystem& files, Where a, Where b) { return files.rename(std::move(a), std::move(b), flags); });
+                [&](FileSystem& files, PathAt a, PathAt b) { return files.rename(std::move(a), std::move(b), flags); });
 }
 
 Reply link_paths(Frame& f, PathArguments from, PathArguments to, bool follow) {
   return on_two(f, from, to, follow,
-                [](FileSystem& files, Where a, Where b) { return files.link(std::move(a), std::move(b)); });
+                [](FileSystem& files, PathAt a, PathAt b) { return files.link(std::move(a), std::move(b)); });
 }
 
 constexpr PathArguments kSecondPlain{-1, 1};
@@ -116,7 +116,7 @@ Reply linkat(Frame& f) { return link_paths(f, kAtPath, kSecondAt, (fd(f, 4) & AT
 Reply truncate(Frame& f) {
   const std::int64_t size = f.word[1];
   return on_path(
-      f, kPlain, true, [&](FileSystem& files, Where where) { return files.truncate(std::move(where), size); }, kDone);
+      f, kPlain, true, [&](FileSystem& files, PathAt where) { return files.truncate(std::move(where), size); }, kDone);
 }
 
 }  // namespace

@@ -190,7 +190,7 @@ Reply not_here(Frame& f, PathArguments path, bool follow, bool empty) {
   if (empty && (text == nullptr || *text == '\0'))
     return description_of(fd(f, path.directory)) == nullptr ? kToKernel : Reply(minus(EOPNOTSUPP));
   return on_path(
-      f, path, follow, [](posix::FileSystem& files, posix::Where where) { return files.stat(std::move(where)); },
+      f, path, follow, [](posix::FileSystem& files, posix::PathAt where) { return files.stat(std::move(where)); },
       [](const auto& found) { return found ? Reply(minus(EOPNOTSUPP)) : refuse(found.error()); });
 }
 

@@ -103,7 +103,7 @@ Result<posix::OpenFile*> Description::file() {
     return file_.get();
   }
   posix::OpenRequest request;
-  request.where = posix::Where::object(handle());
+  request.where = posix::PathAt::object(handle());
   request.flags = flags();
   auto opened = mount_.run([&](posix::FileSystem& files) { return files.open(request); });
   if (!opened) return std::move(opened).error();

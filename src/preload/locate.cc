@@ -86,7 +86,7 @@ Result<bool> locate_descriptor(const std::string& path, ResolvedPath& place) {
   DescriptionRef opened = number < 0 ? description_behind(path) : description_of(number);
   if (opened == nullptr) return false;
   place.mount = &opened->mount();
-  place.where = posix::Where::object(opened->handle());
+  place.where = posix::PathAt::object(opened->handle());
   place.shown = opened->path();
   place.opened = std::move(opened);
   return true;
@@ -151,7 +151,7 @@ Result<ResolvedPath> locate(Frame& frame, PathArguments arguments, bool follow, 
     if (path.empty()) {
       if (!empty) return Errc::kNotFound;
       place.mount = base.mount;
-      place.where = posix::Where::object(base.handle);
+      place.where = posix::PathAt::object(base.handle);
       place.shown = base.shown;
       place.opened = std::move(opened);
       return place;

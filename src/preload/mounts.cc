@@ -77,7 +77,7 @@ Result<std::unique_ptr<Mount::Running>> Mount::start() const {
   return std::make_unique<Running>(std::move(process), prefix_);
 }
 
-std::optional<Result<Attributes>> Mount::kept_attributes(const posix::Where& where) const {
+std::optional<Result<Attributes>> Mount::kept_attributes(const posix::PathAt& where) const {
   if (!keeps_.load(std::memory_order_acquire)) return std::nullopt;
   return running_->files.kept_attributes(where);
 }

@@ -48,7 +48,7 @@ class Mount {
   }
 
   /// The answer of stat, if the client has it under a lease. Nothing if not, or if the client has not been started.
-  std::optional<Result<Attributes>> kept_attributes(const posix::Where& where) const;
+  std::optional<Result<Attributes>> kept_attributes(const posix::PathAt& where) const;
 
   /// All programs of this user with the same configuration and settings get the same place.
   Result<BrokerPlace> broker() const;

@@ -22,18 +22,18 @@ class Walk {
   Walk(Mount& mount, Handle start, std::string path, std::uint64_t resolve, bool follow)
       : mount_(mount), rest_(std::move(path)), at_{start}, resolve_(resolve), follow_(follow) {}
 
-  Result<posix::Where> run() {
+  Result<posix::PathAt> run() {
     SPATE_TRY(std::ignore, begin_path());
     for (;;) {
       const std::string name = next_name();
-      if (name.empty()) return posix::Where{at_.back(), ".", false, false};
+      if (name.empty()) return posix::PathAt{at_.back(), ".", false, false};
       if (name == ".") continue;
       if (name == "..") {
         SPATE_TRY(std::ignore, go_up());
         continue;
       }
       const bool last = rest_.empty();
-      const auto entry = posix::Where::entry(at_.back(), name);
+      const auto entry = posix::PathAt::entry(at_.back(), name);
       auto found = stat(entry);
       if (!found && last && found.code() == Errc::kNotFound) return entry;  // the open may create it
       if (!found) return std::move(found).error();
@@ -52,7 +52,7 @@ class Walk {
  private:
   bool wants(std::uint64_t flag) const { return (resolve_ & flag) != 0; }
 
-  Result<Attributes> stat(const posix::Where& where) {
+  Result<Attributes> stat(const posix::PathAt& where) {
     return mount_.run([&](posix::FileSystem& files) { return files.stat(where); });
   }
 
@@ -90,7 +90,7 @@ class Walk {
   Result<void> enter_link(Handle link) {
     if (wants(RESOLVE_NO_SYMLINKS) || ++links_ > kMostLinks) return Errc::kSymlinkLoop;
     SPATE_TRY(const std::string target,
-              mount_.run([&](posix::FileSystem& files) { return files.readlink(posix::Where::object(link)); }));
+              mount_.run([&](posix::FileSystem& files) { return files.readlink(posix::PathAt::object(link)); }));
     rest_ = target + rest_;
     return begin_path();
   }

@@ -88,7 +88,7 @@ int kept_flags(int flags) {
 }
 
 /// Sets everything but the magic number and the turn.
-void fill(SharedState& state, const MappedState::What& what) {
+void fill(SharedState& state, const MappedState::FileIdentity& what) {
   state.handle = what.handle.value;
   state.type = static_cast<std::uint32_t>(what.type);
   state.fixed = static_cast<std::uint32_t>(what.flags & ~kSettableFlags);
@@ -104,7 +104,7 @@ void fill(SharedState& state, const MappedState::What& what) {
 /// A seal over the contents of a state. It is stored as the time of last change of the memory's inode, of which 94 bits
 /// can be chosen. Only the owner of a file may set that time. A process that has given up the owner's rights can still
 /// write through its mapping, but that does not move the time (tmpfs), and the memory's mode prevents other writes.
-struct timespec seal_of(const MappedState::What& what) {
+struct timespec seal_of(const MappedState::FileIdentity& what) {
   Bytes text;
   const auto add = [&text](const void* data, std::size_t size) {
     const auto* const bytes = static_cast<const std::byte*>(data);
@@ -128,7 +128,7 @@ struct timespec seal_of(const MappedState::What& what) {
 
 std::string link_of(long descriptor) { return "/proc/self/fd/" + std::to_string(descriptor); }
 
-Result<void> put_seal(long descriptor, const MappedState::What& what) {
+Result<void> put_seal(long descriptor, const MappedState::FileIdentity& what) {
   const struct timespec times[2] = {{0, UTIME_OMIT}, seal_of(what)};
   long set = raw(SYS_utimensat, descriptor, "", times, AT_EMPTY_PATH);
   if (failed(set)) set = raw(SYS_utimensat, AT_FDCWD, link_of(descriptor).c_str(), times, 0);  // before Linux 5.8
@@ -161,7 +161,7 @@ Result<MappedState::Memory> make(long& path_only) {
 
 }  // namespace
 
-Result<std::unique_ptr<MappedState>> MappedState::create(What what, int& descriptor) {
+Result<std::unique_ptr<MappedState>> MappedState::create(FileIdentity what, int& descriptor) {
   Memory memory;
   long path_only = -1;
   // Takes the lowest free number, as open(2) does.
@@ -194,7 +194,7 @@ Result<std::unique_ptr<MappedState>> MappedState::adopt(int descriptor) {
     return Errc::kInvalidArgument;
   SPATE_TRY(const Memory memory, map(memfd.get()));
   const SharedState& state = *memory.state;
-  What what;
+  FileIdentity what;
   what.handle = Handle(state.handle);
   what.type = static_cast<FileType>(state.type);
   what.flags = static_cast<int>(state.fixed) & ~kSettableFlags;

@@ -67,7 +67,7 @@ std::string shared_text(const char (&room)[kRoom]) {
 class MappedState {
  public:
   /// The identity of the open file.
-  struct What {
+  struct FileIdentity {
     Handle handle;
     FileType type = FileType::kRegular;
     int flags = 0;  // of open(2)
@@ -76,7 +76,7 @@ class MappedState {
   };
   /// Makes the memory, and a descriptor for the program in `descriptor` (O_CLOEXEC as in `flags`). On failure
   /// `descriptor` is -errno.
-  static Result<std::unique_ptr<MappedState>> create(What what, int& descriptor);
+  static Result<std::unique_ptr<MappedState>> create(FileIdentity what, int& descriptor);
   /// Maps the memory of a descriptor that this program inherited or received. kInvalidArgument: the memory is not
   /// Spate's, it is another user's, or somebody has changed it without the right to.
   static Result<std::unique_ptr<MappedState>> adopt(int descriptor);
@@ -91,7 +91,7 @@ class MappedState {
   void keep_no_more();
 
   SharedState* operator->() { return memory_.state; }
-  const What& what() const { return what_; }
+  const FileIdentity& what() const { return what_; }
   /// Equal for two descriptors of the same open file.
   const MemoryIdentity& identity() const { return memory_.identity; }
   /// False: the memory belongs to another open file by now. The process that sent it to this one has released it since.
@@ -105,10 +105,10 @@ class MappedState {
   };
 
  private:
-  MappedState(const Memory& memory, What what) : memory_(memory), what_(std::move(what)) {}
+  MappedState(const Memory& memory, FileIdentity what) : memory_(memory), what_(std::move(what)) {}
   const Memory memory_;
-  const What what_;  // a copy that no other process can change
-  int spare_ = -1;   // see keep_for_another()
+  const FileIdentity what_;  // a copy that no other process can change
+  int spare_ = -1;           // see keep_for_another()
 };
 
 /// Call it in a child of fork(): the spares are the parent's.

@@ -15,7 +15,7 @@ namespace spate::posix_test {
 namespace {
 
 using posix::OpenFile;
-using posix::Where;
+using posix::PathAt;
 
 template <typename Task>
 job::Task<void> keep_result(Task task, std::optional<typename Task::Value>& result) {
@@ -54,7 +54,7 @@ class SpateFrontend final : public Frontend {
     OpenFile* const base = find(directory);
     if (base == nullptr) return {-EBADF};
     if (base->type() != FileType::kDirectory) return {-ENOTDIR};
-    Where where = at(path);
+    PathAt where = at(path);
     where.base = base->handle();
     return open_where(std::move(where), flags, mode);
   }
@@ -151,8 +151,8 @@ class SpateFrontend final : public Frontend {
     options.seed = seed;
     return options;
   }
-  static Where at(const std::string& path, bool follow = true) {
-    Where where;
+  static PathAt at(const std::string& path, bool follow = true) {
+    PathAt where;
     where.path = path;
     where.follow = follow;
     return where;
@@ -195,7 +195,7 @@ class SpateFrontend final : public Frontend {
     OpenFile* const file = find(fd);
     return file == nullptr ? Outcome{-EBADF} : told_of(run(call(*file)));
   }
-  Outcome open_where(Where where, int flags, unsigned mode) {
+  Outcome open_where(PathAt where, int flags, unsigned mode) {
     posix::OpenRequest request;
     request.where = std::move(where);
     request.flags = flags;

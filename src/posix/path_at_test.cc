@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "posix/where.h"
+#include "posix/path_at.h"
 
 #include <unistd.h>
 
@@ -9,7 +9,7 @@ namespace spate::posix {
 namespace {
 
 TEST(PosixWhere, PathsAreCheckedBeforeTheyAreSent) {
-  Where where;
+  PathAt where;
   EXPECT_ERRC(to_name_path(where, true), Errc::kNotFound);
   where.empty_is_base = true;
   EXPECT_OK(to_name_path(where, true));
@@ -22,19 +22,19 @@ TEST(PosixWhere, PathsAreCheckedBeforeTheyAreSent) {
 }
 
 TEST(PosixWhere, OnlyRelativePathsBeginAtTheBaseDirectory) {
-  Where where;
+  PathAt where;
   where.base = Handle(7);
   where.path = "a/b";
   EXPECT_EQ(to_name_path(where, true)->start, Handle(7));
   where.path = "/a/b";
   EXPECT_EQ(to_name_path(where, true)->start, kRootHandle);
-  EXPECT_EQ(to_name_path(Where::object(Handle(9)), true)->start, Handle(9));
-  EXPECT_EQ(to_name_path(Where::object(Handle(9)), true)->path, "");
+  EXPECT_EQ(to_name_path(PathAt::object(Handle(9)), true)->start, Handle(9));
+  EXPECT_EQ(to_name_path(PathAt::object(Handle(9)), true)->path, "");
 }
 
 TEST(PosixWhere, FlagsDecideWhetherTheLastLinkIsFollowed) {
   using wire::NamePath;
-  Where where = Where::entry(Handle(3), "name");
+  PathAt where = PathAt::entry(Handle(3), "name");
   EXPECT_EQ(to_name_path(where, true)->flags, NamePath::kRootedLinks);
   EXPECT_EQ(to_name_path(where, false)->flags, 0);
   where.follow = true;

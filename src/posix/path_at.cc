@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "posix/where.h"
+#include "posix/path_at.h"
 
 namespace spate::posix {
 
-Result<wire::NamePath> to_name_path(const Where& where, bool rooted_links) {
+Result<wire::NamePath> to_name_path(const PathAt& where, bool rooted_links) {
   if (where.path.empty() && !where.empty_is_base) return Errc::kNotFound;
   if (where.path.size() > kLongestPath) return Errc::kNameTooLong;
   if (where.path.find('\0') != std::string::npos) return Error(Errc::kInvalidArgument, "a path with a NUL byte");
