@@ -68,7 +68,7 @@ Result<void> Acceptor::choose_key(const wire::HelloOffer& offer, Handshake& hand
     return Error::told(Errc::kWrongFileSystem, "this is server " + std::to_string(options_.server.value) +
                                                    ", not server " + std::to_string(offer.server.value));
   }
-  if (offer.key_id == kMungeKeyId) return use_vouched(offer, handshake);
+  if (offer.key_id == kMungeKeyId) return use_munge_identity(offer, handshake);
   if (offer.key_id == wire::KeyId{}) {
     if (options_.key_required || options_.protect == wire::Protect::kData)
       return Error::told(Errc::kUnauthenticated, "a key is required; set client_key_file");
@@ -102,15 +102,15 @@ Bytes Acceptor::munge_credential(const Received& message) const {
 }
 
 /// The secret in the credential is known to the client and to this server only, as the key of a user would be.
-Result<void> Acceptor::use_vouched(const wire::HelloOffer& offer, Handshake& handshake) const {
-  if (!handshake.vouched || !options_.key_required)
+Result<void> Acceptor::use_munge_identity(const wire::HelloOffer& offer, Handshake& handshake) const {
+  if (!handshake.munge_identity || !options_.key_required)
     return Error::told(Errc::kUnauthenticated, "this server admits nobody by munge (auth.munge)");
   SPATE_TRY(std::ignore, check_protection(offer));
   ClientKey held;
-  held.secret = handshake.vouched->secret;
+  held.secret = handshake.munge_identity->secret;
   held.restrictions = offer.user_key;
   handshake.role = wire::KeyRole::kClient;
-  handshake.user_key = handshake.vouched->key;
+  handshake.user_key = handshake.munge_identity->key;
   handshake.key = wire::FileKey(options_.fs, held).for_acceptor(wire::KeyRole::kClient, options_.server);
   handshake.protect = std::max({offer.protect, options_.protect, wire::Protect::kControl});
   return {};
@@ -123,7 +123,7 @@ Result<void> Acceptor::derive_user_key(const OneKey& issuer, ByteView restrictio
   return {};
 }
 
-Result<Bytes> Acceptor::hello(const Received& message, ByteView head, const Reached& where, Random& random,
+Result<Bytes> Acceptor::hello(const Received& message, ByteView head, const InboundConnection& where, Random& random,
                               Handshake& handshake) const {
   wire::HelloRequest request;
   wire::HelloOffer offer;
@@ -200,7 +200,7 @@ Result<Accepted> Acceptor::prove(const Received& message, Handshake& handshake) 
   }
   if (server != (*handshake.role == wire::KeyRole::kServer)) return wrong_key(accepted.request.kind);
   accepted.user_key = handshake.user_key;
-  accepted.by_munge = handshake.vouched.has_value();
+  accepted.by_munge = handshake.munge_identity.has_value();
   const Hash finished = handshake.transcript->finish(message.whole.first(message.whole.size() - sizeof(wire::Proof)));
   if (!equal_secret(finished, both->second.finished)) return wrong_key(accepted.request.kind);
   accepted.keys = handshake.transcript->keys();

@@ -34,9 +34,9 @@ struct Handshake {
   wire::Nonce server_nonce{};
   std::optional<wire::KeyRole> role;  // version 2: the role of the key that the initiator named; none: it named no key
   std::optional<UserKey> user_key;    // set if that key is a user's
-  std::optional<Vouched> vouched;     // set before hello() if the hello has a credential of munge
-  Key key{};                          // the key that this server shares with the holders of that key
-  std::optional<wire::Transcript> transcript;  // only with a role
+  std::optional<MungeIdentity> munge_identity;  // set before hello() if the hello has a credential of munge
+  Key key{};                                    // the key that this server shares with the holders of that key
+  std::optional<wire::Transcript> transcript;   // only with a role
   wire::Protect protect = wire::Protect::kNone;
 };
 
@@ -58,8 +58,8 @@ struct Received {
 };
 
 /// The connection by which a message came; see bmi::PeerInfo.
-struct Reached {
-  Reached(std::string_view its_url, const Hash& its_binding = {})  // NOLINT(google-explicit-constructor)
+struct InboundConnection {
+  InboundConnection(std::string_view its_url, const Hash& its_binding = {})  // NOLINT(google-explicit-constructor)
       : url(its_url), binding(its_binding) {}
   std::string_view url;
   Hash binding;
@@ -75,13 +75,14 @@ class Acceptor {
   /// The error for a peer that sent a request of another version.
   Error version_error(std::uint16_t version) const;
 
-  /// The credential of munge in a hello for this server; empty: there is none. Handshake::vouched says whose it is.
+  /// The credential of munge in a hello for this server; empty: there is none. Handshake::munge_identity says whose it
+  /// is.
   Bytes munge_credential(const Received& message) const;
   /// Makes the body of the reply to hello. It follows `head`, the reply's encoded header. kProtocol: the body cannot be
   /// read; kVersionMismatch; kWrongFileSystem: the peer wants another file system or server; kNotSupported: it wants a
   /// protection that is not known; kUnauthenticated: it has no key, or none of this file system. After a failure
   /// `handshake` must not be used.
-  Result<Bytes> hello(const Received& message, ByteView head, const Reached& where, Random& random,
+  Result<Bytes> hello(const Received& message, ByteView head, const InboundConnection& where, Random& random,
                       Handshake& handshake) const;
   /// Consumes `handshake`, also when it fails. kUnauthenticated: no hello came before, or the proof is wrong;
   /// kProtocol: the body cannot be read.
@@ -97,7 +98,7 @@ class Acceptor {
   };
   std::string spoken() const;
   Result<void> choose_key(const wire::HelloOffer& offer, Handshake& handshake) const;
-  Result<void> use_vouched(const wire::HelloOffer& offer, Handshake& handshake) const;
+  Result<void> use_munge_identity(const wire::HelloOffer& offer, Handshake& handshake) const;
   Result<void> derive_user_key(const OneKey& issuer, ByteView restrictions, Handshake& handshake) const;
   Result<Accepted> prove(const Received& message, Handshake& handshake) const;
   Result<Accepted> prove_version_1(const Received& message, const Handshake& handshake) const;

@@ -6,27 +6,27 @@
 namespace spate::rpc {
 
 job::Task<Result<Bytes>> Authenticator::hello(Call& call, ByteView body) {
-  auto reply = co_await greet(call, body);
+  auto reply = co_await answer_hello(call, body);
   if (reply.code() == Errc::kUnauthenticated) refusals_.note(call, reply.error());
   co_return reply;
 }
 
 /// Nothing if the hello has no credential of munge.
-job::Task<Result<std::optional<Vouched>>> Authenticator::ask_munge(Call& call, const Received& hello) {
+job::Task<Result<std::optional<MungeIdentity>>> Authenticator::ask_munge(Call& call, const Received& hello) {
   Bytes credential = munge_ != nullptr ? acceptor_.munge_credential(hello) : Bytes();
-  if (credential.empty()) co_return std::optional<Vouched>();
-  auto vouched = co_await munge_->read(std::move(credential), call.stop);
-  if (!vouched) co_return std::move(vouched).error();
-  co_return std::optional<Vouched>(*std::move(vouched));
+  if (credential.empty()) co_return std::optional<MungeIdentity>();
+  auto munge_identity = co_await munge_->read(std::move(credential), call.stop);
+  if (!munge_identity) co_return std::move(munge_identity).error();
+  co_return std::optional<MungeIdentity>(*std::move(munge_identity));
 }
 
-job::Task<Result<Bytes>> Authenticator::greet(Call& call, ByteView body) {
+job::Task<Result<Bytes>> Authenticator::answer_hello(Call& call, ByteView body) {
   const std::shared_ptr<Peer> peer = call.peer;
   peer->handshake.reset();
   peer->authenticated = false;
   const Received received{call.message, body, call.header.version};
   Handshake handshake;
-  SPATE_CO_TRY(handshake.vouched, co_await ask_munge(call, received));
+  SPATE_CO_TRY(handshake.munge_identity, co_await ask_munge(call, received));
   // checked again, since another hello may have been answered in the meantime
   if (peer->authenticated || peer->sealing) co_return Error::told(Errc::kProtocol, "a second hello");
   Bytes head;

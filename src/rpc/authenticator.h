@@ -7,7 +7,7 @@
 #include "base/random.h"
 #include "job/network.h"
 #include "rpc/acceptor.h"
-#include "rpc/munge_desk.h"
+#include "rpc/munge_decoder.h"
 #include "rpc/refusals.h"
 #include "rpc/reply_writer.h"
 #include "rpc/service.h"
@@ -21,7 +21,7 @@ class Authenticator {
  public:
   Authenticator(const AcceptorOptions& options, job::NetworkContext& network, Random& random,
                 const ReplyWriter& replies, Refusals& refusals, Audit& audit, const UserKeys& user_keys,
-                MungeDesk* munge)
+                MungeDecoder* munge)
       : acceptor_(options),
         network_(network.network()),
         clock_(network.executor().clock()),
@@ -47,8 +47,8 @@ class Authenticator {
   job::Task<Result<Bytes>> authenticate(Call& call, ByteView body);
 
  private:
-  job::Task<Result<Bytes>> greet(Call& call, ByteView body);
-  job::Task<Result<std::optional<Vouched>>> ask_munge(Call& call, const Received& hello);
+  job::Task<Result<Bytes>> answer_hello(Call& call, ByteView body);
+  job::Task<Result<std::optional<MungeIdentity>>> ask_munge(Call& call, const Received& hello);
   void note_failure(Call& call, ByteView body, const Error& error);
   void admit(Call& call, const Accepted& accepted);
   Result<void> check_user(const Accepted& accepted) const;
@@ -61,7 +61,7 @@ class Authenticator {
   Refusals& refusals_;
   Audit& audit_;
   const UserKeys& user_keys_;
-  MungeDesk* const munge_;  // null: nobody is admitted by munge
+  MungeDecoder* const munge_;  // null: nobody is admitted by munge
   std::vector<Service*> services_;
 };
 

@@ -63,7 +63,7 @@ struct Call {
   Handle file;                    // the file to which these data belong; 0: none
   /// For requests that only an operator makes: the handler says what it has done, for the audit log. Else empty.
   std::string deed;
-  Places* places = nullptr;  // the server's, which outlives the call; null: the call takes no place (see Aside)
+  Places* places = nullptr;  // the server's, which outlives the call; null: the call takes no place (see ReleasedPlace)
 };
 
 }  // namespace spate::rpc

@@ -142,7 +142,7 @@ std::vector<std::uint32_t> groups_of(uid_t uid, gid_t gid) {
 
 }  // namespace
 
-UserKey vouched_user(const Credential& user) {
+UserKey munge_user(const Credential& user) {
   UserKey key;
   std::ranges::copy(kMungeKeyId, key.id.begin());
   for (std::size_t i = 0; i < 4; ++i) key.id[4 + i] = static_cast<std::byte>(user.uid >> (24 - 8 * i));
@@ -179,7 +179,7 @@ Result<ClientKey> Munge::key_for(FsId fs, ServerId server) const {
   return key;
 }
 
-Result<Vouched> Munge::read(FsId fs, ServerId self, ByteView credential) const {
+Result<MungeIdentity> Munge::read(FsId fs, ServerId self, ByteView credential) const {
   const auto refuse = [](const char* why) { return Error::told(Errc::kUnauthenticated, std::string("munge: ") + why); };
   if (credential.size() > kMostCredentialBytes) return refuse("a credential that is too long");
   const Context context(options_);
@@ -201,9 +201,10 @@ Result<Vouched> Munge::read(FsId fs, ServerId self, ByteView credential) const {
     return refuse("users other than the server's could read the credential: set auth.munge_server_user");
   const std::optional<Key> found = secret_in(payload.view(), fs, self);
   if (!found) return refuse("a credential for another server, or for another purpose");
-  Vouched vouched{vouched_user({uid, gid, groups_of(uid, gid)}), *found};
-  if (std::string fault = fault_of(vouched.key); !fault.empty()) return Error::told(Errc::kUnauthenticated, fault);
-  return vouched;
+  MungeIdentity munge_identity{munge_user({uid, gid, groups_of(uid, gid)}), *found};
+  if (std::string fault = fault_of(munge_identity.key); !fault.empty())
+    return Error::told(Errc::kUnauthenticated, fault);
+  return munge_identity;
 }
 
 }  // namespace spate::rpc

@@ -19,7 +19,7 @@ struct MungeOptions {
 };
 
 /// A genuine credential: its user, and the secret in it.
-struct Vouched {
+struct MungeIdentity {
   UserKey key;  // its user, by munged, and groups, by this machine's accounts; it never ends
   Key secret{};
 };
@@ -36,13 +36,13 @@ class Munge {
   Result<ClientKey> key_for(FsId fs, ServerId server) const;
   /// Reads a credential that a client has sent to this server. kUnauthenticated: it is expired, repeated, of another
   /// realm, for another server, or not secret. kBusy: munged does not answer.
-  Result<Vouched> read(FsId fs, ServerId self, ByteView credential) const;
+  Result<MungeIdentity> read(FsId fs, ServerId self, ByteView credential) const;
 
  private:
   const MungeOptions options_;
 };
 
 /// The restrictions of a user for whom munge vouches: root and root's group are squashed.
-UserKey vouched_user(const Credential& user);
+UserKey munge_user(const Credential& user);
 
 }  // namespace spate::rpc

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Places: bounds the number of calls that a server works on at once. Aside: returns a call's place while the call only
-// waits for others.
+// Places: bounds the number of calls that a server works on at once. ReleasedPlace: returns a call's place while the
+// call only waits for others.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,8 @@ class Places {
   Places& operator=(const Places&) = delete;
 
   bool free() const { return taken_ < most_; }
-  /// Takes a place even when none is free: for calls that must not wait, and for a call that comes back from Aside.
+  /// Takes a place even when none is free: for calls that must not wait, and for a call that comes back from
+  /// ReleasedPlace.
   void take() { ++taken_; }
   void give_back() {
     SPATE_CHECK(taken_ > 0);
@@ -31,7 +32,7 @@ class Places {
   void on_freed(UniqueFunction<void()> freed) { freed_ = std::move(freed); }
 
  private:
-  friend class Aside;
+  friend class ReleasedPlace;
   const std::size_t most_;
   const std::size_t most_aside_;
   std::size_t taken_ = 0;
@@ -41,9 +42,9 @@ class Places {
 
 /// While it lives, its call takes no place. A handler uses it while it waits, without a bound on the time, for another
 /// server or another client, so that other calls can run. Lives on the handler's frame; must not be nested.
-class Aside {
+class ReleasedPlace {
  public:
-  explicit Aside(const Call& call) : places_(call.places) {
+  explicit ReleasedPlace(const Call& call) : places_(call.places) {
     if (places_ == nullptr) return;
     if (places_->aside_ >= places_->most_aside_) {
       places_ = nullptr;  // too many calls wait aside already: this one keeps its place, which bounds their memory
@@ -52,9 +53,9 @@ class Aside {
     ++places_->aside_;
     places_->give_back();
   }
-  Aside(const Aside&) = delete;
-  Aside& operator=(const Aside&) = delete;
-  ~Aside() {
+  ReleasedPlace(const ReleasedPlace&) = delete;
+  ReleasedPlace& operator=(const ReleasedPlace&) = delete;
+  ~ReleasedPlace() {
     if (places_ == nullptr) return;
     --places_->aside_;
     places_->take();

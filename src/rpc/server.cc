@@ -85,7 +85,7 @@ Server::Server(ServerOptions options, job::NetworkContext& network, Random& rand
       peers_({options_.max_stranger_requests, options_.max_requests_of_a_stranger}, network, refusals_),
       user_keys_(network.executor().clock()),
       munge_(options_.munge
-                 ? std::make_unique<MungeDesk>(options_.munge, options_.fs, options_.server, network.executor())
+                 ? std::make_unique<MungeDecoder>(options_.munge, options_.fs, options_.server, network.executor())
                  : nullptr),
       replies_(network, options_.incarnation, options_.map_version, stopping_),
       authenticator_(acceptor_options(options_), network, random, replies_, refusals_, audit_, user_keys_,

@@ -43,7 +43,7 @@ struct ServerOptions {
   std::uint64_t features = wire::kOurFeatures;  // features that this server agrees to when a client asks for them;
                                                 // tests of clients set fewer
   std::size_t max_requests = 1024;              // calls under way at once; more wait for a place
-  std::size_t max_aside = 16384;  // calls that wait for other servers or clients and take no place (Aside)
+  std::size_t max_aside = 16384;  // calls that wait for other servers or clients and take no place (ReleasedPlace)
   /// Bytes of requests that wait for a place; beyond it requests are refused with kBusy.
   std::uint64_t max_waiting_bytes = 64ULL << 20U;
   /// The part of max_requests for peers that have not proved a key, in all and for each. A peer that exceeds its part
@@ -118,7 +118,7 @@ class Server {
   Loads loads_;
   Peers peers_;
   UserKeys user_keys_;
-  std::unique_ptr<MungeDesk> munge_;
+  std::unique_ptr<MungeDecoder> munge_;
   ReplyWriter replies_;
   Authenticator authenticator_;
   Operations operations_;

@@ -13,7 +13,7 @@ namespace spate::attacks {
 namespace {
 
 using rpc::Munge;
-using rpc::Vouched;
+using rpc::MungeIdentity;
 using testing::HasSubstr;
 
 constexpr FsId kFs{7};
@@ -52,7 +52,7 @@ class MungeReadTest : public testing::Test {
     ASSERT_OK(opened);
     munge_ = *std::move(opened);
   }
-  Result<Vouched> read(const Said& said) const { return munge_->read(kFs, kServer, credential_of(said)); }
+  Result<MungeIdentity> read(const Said& said) const { return munge_->read(kFs, kServer, credential_of(said)); }
   /// The reason why the server refuses the credential; "believed" if it does not.
   std::string refusal(const Said& said) const {
     const auto done = read(said);
@@ -64,20 +64,20 @@ class MungeReadTest : public testing::Test {
 };
 
 TEST_F(MungeReadTest, AnHonestClientsCredentialIsBelieved) {
-  const auto vouched = read({});
-  ASSERT_OK(vouched);
-  EXPECT_EQ(vouched->key.user.uid, kUser);
-  EXPECT_EQ(vouched->key.user.gid, kUser);
+  const auto identity = read({});
+  ASSERT_OK(identity);
+  EXPECT_EQ(identity->key.user.uid, kUser);
+  EXPECT_EQ(identity->key.user.gid, kUser);
   Key secret{};
   secret.fill(std::byte{9});
-  EXPECT_EQ(vouched->secret, secret);
+  EXPECT_EQ(identity->secret, secret);
 }
 
 TEST_F(MungeReadTest, RootIsNobody) {
-  const auto vouched = read({.uid = 0, .gid = 0});
-  ASSERT_OK(vouched);
-  EXPECT_EQ(vouched->key.user.uid, 65534U);
-  EXPECT_EQ(vouched->key.user.gid, 65534U);
+  const auto identity = read({.uid = 0, .gid = 0});
+  ASSERT_OK(identity);
+  EXPECT_EQ(identity->key.user.uid, 65534U);
+  EXPECT_EQ(identity->key.user.gid, 65534U);
 }
 
 /// A credential contains a secret. Whoever can read it can act as its user.

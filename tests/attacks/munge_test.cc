@@ -125,11 +125,11 @@ TEST_F(MungeTest, TheUserIsWhoMungeSaysAndRootIsNobody) {
   const Munge munge = realm_->munge();
   const auto key = munge.key_for(kFs, kOne);
   ASSERT_OK(key);
-  const auto vouched = munge.read(kFs, kOne, key->restrictions);
-  ASSERT_OK(vouched);
-  EXPECT_EQ(vouched->secret, key->secret);
-  EXPECT_EQ(vouched->key.user.uid, ::geteuid() == 0 ? 65534 : ::geteuid());
-  EXPECT_EQ(fault_of(vouched->key), "");
+  const auto identity = munge.read(kFs, kOne, key->restrictions);
+  ASSERT_OK(identity);
+  EXPECT_EQ(identity->secret, key->secret);
+  EXPECT_EQ(identity->key.user.uid, ::geteuid() == 0 ? 65534 : ::geteuid());
+  EXPECT_EQ(fault_of(identity->key), "");
 }
 
 TEST_F(MungeTest, ACredentialIsGoodOnce) {
@@ -285,7 +285,7 @@ TEST_F(MungeSiteTest, AServerWithoutMungeAdmitsNobodyByIt) {
 TEST_F(MungeSiteTest, AUserIsShutOutByRevocation) {
   const auto user = client(*sites_[0]);
   ASSERT_OK(ask(*user, wire::Op::kMkdir));
-  sites_[0]->server->set_revoked_keys({rpc::vouched_user({::geteuid(), 1, {}}).id});
+  sites_[0]->server->set_revoked_keys({rpc::munge_user({::geteuid(), 1, {}}).id});
   EXPECT_THAT(reason_of(*user, wire::Op::kMkdir), HasSubstr("was revoked"));
   EXPECT_THAT(reason_of(*client(*sites_[0]), wire::Op::kMkdir), HasSubstr("was revoked"));
 }

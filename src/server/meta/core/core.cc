@@ -202,7 +202,7 @@ job::Task<Result<Bytes>> MetaCore::change(rpc::Call& call, ByteView request, Bod
 job::Task<Result<void>> MetaCore::recall(Operation& operation) {
   if (operation.changes().touched().objects.empty() || parts_.leases == nullptr) co_return {};
   operation.begin_changes();
-  const rpc::Aside aside(operation.call());
+  const rpc::ReleasedPlace released(operation.call());
   auto recalled = co_await parts_.leases->recall(operation);
   co_return recalled;
 }
@@ -249,13 +249,14 @@ job::Task<Result<void>> MetaCore::before_next_run(Operation& operation) {
   if (operation.wait_) {
     operation.locks_.release();
     auto wait = std::move(operation.wait_);
-    const rpc::Aside aside(operation.call());
+    const rpc::ReleasedPlace released(operation.call());
     auto waited = co_await wait();
     co_return waited;
   }
   if (!operation.wanted_locks_.empty()) {
     auto wanted = std::move(operation.wanted_locks_);
-    const rpc::Aside aside(operation.call());  // the operation that holds the locks may itself wait for others
+    const rpc::ReleasedPlace released(
+        operation.call());  // the operation that holds the locks may itself wait for others
     auto waited = co_await operation.locks_.wait_for(std::move(wanted), stop);
     co_return waited;
   }
@@ -287,7 +288,7 @@ void MetaCore::committed(Operation& operation) {
 /// Waits until the truncation is over. If it was given up, the stored answer has become an error.
 job::Task<Result<void>> MetaCore::after_truncation(const rpc::Call& call, Handle handle) {
   {
-    const rpc::Aside aside(call);
+    const rpc::ReleasedPlace released(call);
     SPATE_CO_TRY(std::ignore, co_await parts_.intent_recovery->truncated(handle, call.stop));
   }
   if (!has_slot(call)) co_return {};
@@ -324,14 +325,14 @@ job::Task<Result<Bytes>> MetaCore::answer_again(Operation& operation, AnswerReco
   co_return std::move(answer.body);
 }
 
-job::Task<Result<void>> MetaCore::run_errand(Errand errand, trove::Durability durability, job::StopToken stop) {
+job::Task<Result<void>> MetaCore::run_errand(Errand change, trove::Durability durability, job::StopToken stop) {
   rpc::Call call;
   call.stop = stop;
   call.peer = std::make_shared<rpc::Peer>();
   Operation operation(*this, operation_parts_, call, Operation::Kind::kChange);
   for (;;) {
     operation.begin();
-    auto result = co_await errand(operation);
+    auto result = co_await change(operation);
     if (result.code() != Errc::kConflict) {
       if (!result) co_return result;
       SPATE_CO_TRY(std::ignore, co_await recall(operation));

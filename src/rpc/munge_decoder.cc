@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rpc/munge_desk.h"
+#include "rpc/munge_decoder.h"
 
 namespace spate::rpc {
 
-struct MungeDesk::Case {
-  Case(Bytes bytes, job::Executor& executor) : credential(std::move(bytes)), done(executor) {}
+struct MungeDecoder::Job {
+  Job(Bytes bytes, job::Executor& executor) : credential(std::move(bytes)), done(executor) {}
   const Bytes credential;
-  Result<Vouched> result = Errc::kCancelled;  // the worker thread's until `done` is set
+  Result<MungeIdentity> result = Errc::kCancelled;  // the worker thread's until `done` is set
   job::Event done;
 };
 
-MungeDesk::MungeDesk(std::shared_ptr<const Munge> munge, FsId fs, ServerId self, job::Executor& executor)
+MungeDecoder::MungeDecoder(std::shared_ptr<const Munge> munge, FsId fs, ServerId self, job::Executor& executor)
     : munge_(std::move(munge)), fs_(fs), self_(self), executor_(executor) {}
 
-MungeDesk::~MungeDesk() { stopping_ = true; }
+MungeDecoder::~MungeDecoder() { stopping_ = true; }
 
-job::Task<Result<Vouched>> MungeDesk::read(Bytes credential, job::StopToken stop) {
+job::Task<Result<MungeIdentity>> MungeDecoder::read(Bytes credential, job::StopToken stop) {
   if (waiting_ >= kMostWaiting) co_return Error::told(Errc::kBusy, "too many credentials of munge at once");
-  const auto mine = std::make_shared<Case>(std::move(credential), executor_);
+  const auto mine = std::make_shared<Job>(std::move(credential), executor_);
   ++waiting_;
   workers_.run([this, mine] {
     --waiting_;

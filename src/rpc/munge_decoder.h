@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MungeDesk: reads credentials of munge for a server, on a worker thread.
+// MungeDecoder: reads credentials of munge for a server, on a worker thread.
 #pragma once
 
 #include <atomic>
@@ -16,18 +16,18 @@ namespace spate::rpc {
 /// One executor uses it, and outlives it. The worker thread begins with the first credential. A call that is stopped
 /// returns at once, and its credential is read all the same. The destructor waits for the credential that is being read
 /// and drops those that wait; no call may be under way by then.
-class MungeDesk {
+class MungeDecoder {
  public:
-  MungeDesk(std::shared_ptr<const Munge> munge, FsId fs, ServerId self, job::Executor& executor);
-  MungeDesk(const MungeDesk&) = delete;
-  MungeDesk& operator=(const MungeDesk&) = delete;
-  ~MungeDesk();
+  MungeDecoder(std::shared_ptr<const Munge> munge, FsId fs, ServerId self, job::Executor& executor);
+  MungeDecoder(const MungeDecoder&) = delete;
+  MungeDecoder& operator=(const MungeDecoder&) = delete;
+  ~MungeDecoder();
 
   /// Munge::read(). kBusy: too many are waiting.
-  job::Task<Result<Vouched>> read(Bytes credential, job::StopToken stop);
+  job::Task<Result<MungeIdentity>> read(Bytes credential, job::StopToken stop);
 
  private:
-  struct Case;
+  struct Job;
 
   static constexpr std::size_t kMostWaiting = 64;
   const std::shared_ptr<const Munge> munge_;
