@@ -55,7 +55,7 @@ struct FlowContext {
 };
 
 /// How a stream bypasses the server's page cache.
-struct PastCache {
+struct DirectIo {
   std::uint32_t alignment = 0;  // alignment of the target, bytes
   bool may_fall_back = false;   // if impossible: true: take another path and count that; false: kNotSupported
   bool peer = false;            // use buffers of FlowContext::peer_pool

@@ -34,7 +34,7 @@ class ReadFlow {
   /// through the cache and counted, or with `may_fall_back` false this fails with kNotSupported. The same holds if the
   /// target's device cannot move blocks to the other device's memory (how.peer); then these and all following blocks
   /// use buffers of the pool. `stat` as in send_cached().
-  job::Task<Result<void>> send_direct(PastCache how, trove::BytestreamStat stat, job::StopToken stop);
+  job::Task<Result<void>> send_direct(DirectIo how, trove::BytestreamStat stat, job::StopToken stop);
   /// Waits until all messages have left. To cancel them, stop the token that was given to send_*. Drops failures: after
   /// one the connection is lost, and the client notices that by itself.
   job::Task<void> drain();
@@ -94,7 +94,7 @@ class ReadFlow {
   std::shared_ptr<const trove::OpenDatafile> file_;  // send_cached only
 
   // send_direct only.
-  PastCache how_;
+  DirectIo how_;
   BlockPlan plan_;
   std::uint64_t peer_bytes_ = 0;    // bytes of the stream that went through the other device's memory
   std::uint64_t direct_bytes_ = 0;  // bytes of the stream that went in whole blocks through main memory

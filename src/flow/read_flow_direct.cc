@@ -16,7 +16,7 @@ std::uint64_t sum(std::span<const Extent> extents) {
 
 }  // namespace
 
-job::Task<Result<void>> ReadFlow::send_direct(PastCache how, trove::BytestreamStat stat, job::StopToken stop) {
+job::Task<Result<void>> ReadFlow::send_direct(DirectIo how, trove::BytestreamStat stat, job::StopToken stop) {
   watch_.begin(stop);
   begin_stream(stat);
   how_ = how;

@@ -33,7 +33,7 @@ job::Task<Result<void>> WriteFlow::run(job::StopToken stop) {
   co_return moved;
 }
 
-job::Task<Result<void>> WriteFlow::run_direct(Extent range, PastCache how, job::StopToken stop) {
+job::Task<Result<void>> WriteFlow::run_direct(Extent range, DirectIo how, job::StopToken stop) {
   aligner_.emplace(range.offset, how.alignment);
   how_ = how;
   ahead_at_ = range.offset;

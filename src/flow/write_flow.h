@@ -31,7 +31,7 @@ class WriteFlow {
   /// As run(), for a stream that is one range of the datafile, `run`. It writes whole blocks past the page cache and
   /// keeps the ends that fill no block for write_edges(). If the target's device cannot reach the other device's memory
   /// (how.peer), data is copied to main memory first and counted, or it fails with kNotSupported.
-  job::Task<Result<void>> run_direct(Extent run, PastCache how, job::StopToken stop);
+  job::Task<Result<void>> run_direct(Extent run, DirectIo how, job::StopToken stop);
   /// Writes the ends through the page cache. Nobody may write near them past the page cache during this call.
   job::Task<Result<void>> write_edges(job::StopToken stop);
   bool has_edges() const { return !edges_.empty(); }
@@ -90,7 +90,7 @@ class WriteFlow {
   std::optional<BlockAligner> aligner_;  // run_direct only
   std::uint64_t ahead_at_ = 0;           // run_direct only: where `ahead_` is in the datafile
   std::vector<Edge> edges_;
-  PastCache how_;
+  DirectIo how_;
   std::uint64_t peer_bytes_ = 0;  // bytes that were written from the other device's memory
   bool peer_refused_ = false;
   std::size_t given_ = 0;  // messages of the window, the oldest ones, that the carrier has been given

@@ -92,7 +92,8 @@ job::Task<Result<wire::GrantedLease>> grant(LeaseWork& work, Target& target, std
 
 job::Task<Result<wire::BypassLeaseReply>> IoService::bypass_lease(rpc::Call& call, wire::BypassLeaseRequest request) {
   const Rights rights = request.for_writing ? Rights::kWrite : Rights::kRead;
-  SPATE_CO_TRY(ClientTable::Entry* const caller, authorize(*parts_, call, request.handle, rights, Need::kRequired));
+  SPATE_CO_TRY(ClientTable::Entry* const caller,
+               authorize(*parts_, call, request.handle, rights, CapabilityNeed::kRequired));
   if (caller == nullptr || !call.header.capability)
     co_return Error::told(Errc::kInvalidArgument, "leases are for clients");
   if (request.slots.size() > wire::kMaxLeaseSlots)

@@ -53,14 +53,15 @@ Result<ClientTable::Entry*> find_caller(Parts& parts, const rpc::Call& call) {
   return entry;
 }
 
-Result<ClientTable::Entry*> authorize(Parts& parts, const rpc::Call& call, Handle handle, Rights rights, Need need) {
+Result<ClientTable::Entry*> authorize(Parts& parts, const rpc::Call& call, Handle handle, Rights rights,
+                                      CapabilityNeed need) {
   SPATE_TRY(ClientTable::Entry* const caller, find_caller(parts, call));
   // A capability is a session's. Another key of the same user may have opened the file for it.
   if (allows(rights, Rights::kWrite) && call.peer->reads_only())
     return refused(parts, call, Errc::kReadOnly, "the user's key is for reading only");
   if (call.header.capability) {
     SPATE_TRY(std::ignore, check_capability(parts, call, *call.header.capability, {handle, rights}));
-  } else if (need == Need::kRequired && caller != nullptr) {
+  } else if (need == CapabilityNeed::kRequired && caller != nullptr) {
     return refused(parts, call, Errc::kCapabilityInvalid, "the request carries no capability");
   }
   return caller;

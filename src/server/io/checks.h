@@ -13,13 +13,14 @@
 
 namespace spate::io {
 
-enum class Need : std::uint8_t { kRequired, kOptional };
+enum class CapabilityNeed : std::uint8_t { kRequired, kOptional };
 
 /// Yields the caller's entry (null: a server) if the caller is current and has the right. Fails with kUnauthenticated
 /// for a connection that is older than the client's newest or than its entry, with kSessionFenced, kCapabilityInvalid
 /// or kCapabilityExpired, or with kReadOnly. A server needs no capability, and neither does a client where it is
 /// optional; a capability that is present is always checked.
-Result<ClientTable::Entry*> authorize(Parts& parts, const rpc::Call& call, Handle handle, Rights rights, Need need);
+Result<ClientTable::Entry*> authorize(Parts& parts, const rpc::Call& call, Handle handle, Rights rights,
+                                      CapabilityNeed need);
 
 /// The file and rights that a capability must grant.
 struct Claim {

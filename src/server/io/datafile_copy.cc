@@ -106,7 +106,8 @@ Result<std::vector<Pair>> find_pairs(Parts& parts, const rpc::Call& call, const 
 job::Task<Result<wire::DatafileCopyReply>> IoService::datafile_copy(rpc::Call& call,
                                                                     wire::DatafileCopyRequest request) {
   request.fs_time = credible_time(*parts_, request.fs_time);
-  SPATE_CO_TRY(ClientTable::Entry* const caller, authorize(*parts_, call, request.to, Rights::kWrite, Need::kRequired));
+  SPATE_CO_TRY(ClientTable::Entry* const caller,
+               authorize(*parts_, call, request.to, Rights::kWrite, CapabilityNeed::kRequired));
   if (caller != nullptr) {
     SPATE_CO_TRY(std::ignore, check_capability(*parts_, call, request.from_capability, {request.from, Rights::kRead}));
   }

@@ -48,7 +48,7 @@ job::Task<Result<wire::DatafileRangesReply>> IoService::datafile_ranges(rpc::Cal
                                                                         wire::DatafileRangesRequest request) {
   // Any right is enough: a program that has the file open may seek in it.
   SPATE_CO_TRY(ClientTable::Entry* const caller,
-               authorize(*parts_, call, request.handle, Rights::kNone, Need::kRequired));
+               authorize(*parts_, call, request.handle, Rights::kNone, CapabilityNeed::kRequired));
   SPATE_CO_TRY(const std::vector<Place> places, find_places(*parts_, call, request.slots));
   SPATE_CO_TRY(std::ignore, check_request(request));
   ActiveRequest active(caller, call.peer->incarnation, epoch_of(call), call.stop);

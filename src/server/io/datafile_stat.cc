@@ -29,7 +29,7 @@ job::Task<Result<wire::DatafileStatReply>> IoService::datafile_stat(rpc::Call& c
                                                                     wire::DatafileStatRequest request) {
   // stat(2) needs no open file, only the right to look up the name. So this request needs no capability.
   SPATE_CO_TRY(ClientTable::Entry* const caller,
-               authorize(*parts_, call, request.handle, Rights::kNone, Need::kOptional));
+               authorize(*parts_, call, request.handle, Rights::kNone, CapabilityNeed::kOptional));
   SPATE_CO_TRY(const std::vector<Place> places, find_places(*parts_, call, request.slots));
   ActiveRequest active(caller, call.peer->incarnation, epoch_of(call), call.stop);
   StatWork work{*parts_, asker_of(call, caller), active};

@@ -38,7 +38,8 @@ job::Task<Result<void>> sync_slot(SyncWork& work, Place place, DatafileId id, Sy
 /// Syncs all slots. The memory behind the span outlives the task.
 job::Task<Result<std::vector<Synced>>> sync_slots(Parts& parts, const rpc::Call& call, Handle handle,
                                                   std::span<const wire::SlotRef> slots) {
-  SPATE_CO_TRY(ClientTable::Entry* const caller, authorize(parts, call, handle, Rights::kNone, Need::kRequired));
+  SPATE_CO_TRY(ClientTable::Entry* const caller,
+               authorize(parts, call, handle, Rights::kNone, CapabilityNeed::kRequired));
   SPATE_CO_TRY(std::vector<Place> places, find_places(parts, call, slots));
   ActiveRequest active(caller, call.peer->incarnation, epoch_of(call), call.stop);
   SyncWork work{parts, asker_of(call, caller), active};

@@ -45,7 +45,7 @@ job::Task<Result<void>> explain_slot(ExplainWork& work, std::size_t index) {
 job::Task<Result<wire::ExplainPathReply>> IoService::explain_path(rpc::Call& call, wire::ExplainPathRequest request) {
   const Rights rights = request.is_write ? Rights::kWrite : Rights::kRead;
   SPATE_CO_TRY(ClientTable::Entry* const caller,
-               authorize(*parts_, call, request.where.handle, rights, Need::kRequired));
+               authorize(*parts_, call, request.where.handle, rights, CapabilityNeed::kRequired));
   SPATE_CO_TRY(Slots slots, find_slots(*parts_, call, request.where));
   ActiveRequest active(caller, call.peer->incarnation, epoch_of(call), call.stop);
   ExplainWork work{*parts_, request, asker_of(call, caller), active, slots, call.address, {}};

@@ -68,7 +68,7 @@ job::Task<Result<void>> punch_slot(PunchWork& work, std::size_t index) {
 /// `params` and the memory behind its members outlive the task.
 job::Task<Result<wire::WriteReply>> carry_out(Parts& parts, const rpc::Call& call, const Params& params) {
   SPATE_CO_TRY(ClientTable::Entry* const caller,
-               authorize(parts, call, params.where.handle, Rights::kWrite, Need::kRequired));
+               authorize(parts, call, params.where.handle, Rights::kWrite, CapabilityNeed::kRequired));
   SPATE_CO_TRY(Slots slots, find_slots(parts, call, params.where));
   ActiveRequest active(caller, call.peer->incarnation, epoch_of(call), call.stop);
   PunchWork work{parts, params, asker_of(call, caller), active, slots, {}};

@@ -149,7 +149,7 @@ job::Task<Result<void>> send(flow::ReadFlow& flow, const flow::PathChoice& choic
     sent = co_await flow.send_cached(std::move(file), done.stat, bulk.active.token());
   } else if (choice.path == wire::DataPath::kDirect || choice.path == wire::DataPath::kPeerToPeer) {
     const bool peer = choice.path == wire::DataPath::kPeerToPeer;
-    const flow::PastCache how{slot.target->direct.alignment, !choice.forced, peer};
+    const flow::DirectIo how{slot.target->direct.alignment, !choice.forced, peer};
     sent = co_await flow.send_direct(how, done.stat, bulk.active.token());
     if (flow.peer_refused()) note_peer_refusal(*slot.target);
   } else {
@@ -233,7 +233,7 @@ job::Task<Result<Bytes>> read_bulk(std::unique_ptr<BulkRead> bulk, std::uint64_t
 
 job::Task<Result<Bytes>> IoService::read(rpc::Call& call, wire::ReadRequest request) {
   SPATE_CO_TRY(ClientTable::Entry* const caller,
-               authorize(*parts_, call, request.where.handle, Rights::kRead, Need::kRequired));
+               authorize(*parts_, call, request.where.handle, Rights::kRead, CapabilityNeed::kRequired));
   if (request.want_checksum) co_return Error::told(Errc::kNotSupported, "this server computes no checksums of data");
   if (!wire::is_known(request.path)) {
     co_return Error::told(Errc::kInvalidArgument,

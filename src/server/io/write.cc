@@ -119,7 +119,7 @@ job::Task<Result<std::optional<trove::BytestreamStat>>> write_bulk(WriteWork& wo
   flow::WriteFlow flow(work.parts.flow, slot.target->device, share, route, work.request.fs_time);
   Result<void> moved;
   if (direct) {
-    const flow::PastCache how{slot.target->direct.alignment, !chosen.choice.forced, peer};
+    const flow::DirectIo how{slot.target->direct.alignment, !chosen.choice.forced, peer};
     moved = co_await flow.run_direct(chosen.run, how, work.active.token());
     if (flow.peer_refused()) note_peer_refusal(*slot.target);
   } else {
@@ -188,7 +188,7 @@ Result<void> check_request(const wire::WriteRequest& request) {
 job::Task<Result<wire::WriteReply>> IoService::write(rpc::Call& call, wire::WriteRequest request) {
   request.fs_time = credible_time(*parts_, request.fs_time);
   SPATE_CO_TRY(ClientTable::Entry* const caller,
-               authorize(*parts_, call, request.where.handle, Rights::kWrite, Need::kRequired));
+               authorize(*parts_, call, request.where.handle, Rights::kWrite, CapabilityNeed::kRequired));
   SPATE_CO_TRY(std::ignore, check_request(request));
   SPATE_CO_TRY(Slots slots, find_slots(*parts_, call, request.where));
   call.file = request.where.handle;
