@@ -109,8 +109,9 @@ struct Renaming {
 
 /// The error of a rename or link, reported for the path that caused it.
 Error blame(assembly::ClientProcess& process, Error error, const Renaming& names) {
-  const Making making{{}, "spate:" + names.from, names.to};
-  if (error.code() == Errc::kExists || error.code() == Errc::kNotEmpty) return cannot_make(std::move(error), making);
+  const Destination destination{{}, "spate:" + names.from, names.to};
+  if (error.code() == Errc::kExists || error.code() == Errc::kNotEmpty)
+    return cannot_make(std::move(error), destination);
   const bool by_name =
       error.code() == Errc::kNotFound || error.code() == Errc::kNotDirectory || error.code() == Errc::kIsDirectory;
   if (!by_name) return std::move(error).within("spate:" + names.from + " to spate:" + names.to);
@@ -121,7 +122,7 @@ Error blame(assembly::ClientProcess& process, Error error, const Renaming& names
     return std::move(error).within("cannot overwrite non-directory spate:" + names.to +
                                    " with directory spate:" + names.from);
   }
-  return cannot_make(std::move(error), making);
+  return cannot_make(std::move(error), destination);
 }
 
 Result<void> move_one(assembly::ClientProcess& process, const Renaming& names, std::uint8_t flags) {
@@ -177,7 +178,7 @@ Result<void> link_one(assembly::ClientProcess& process, const Renaming& names) {
 Result<void> symlink_one(assembly::ClientProcess& process, const std::string& target, const std::string& where) {
   auto made = process.run([&](client::Client& c) { return c.symlink(client::path_from_root(where, false), target); });
   if (made) return {};
-  return cannot_make(made.error(), Making{{}, target, where});
+  return cannot_make(made.error(), Destination{{}, target, where});
 }
 
 int run_ln(Context& context, const ChangeOptions& options) {

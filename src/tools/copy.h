@@ -10,7 +10,7 @@
 namespace spate::tools {
 
 /// The errors of a copy of many files. Each is printed at once, and the other files go on.
-class Troubles {
+class CopyErrors {
  public:
   /// Prints "spate: message" on standard error. An error that every other file would meet as well (a server that does
   /// not answer, no space) ends the copy and is printed once.
@@ -48,7 +48,7 @@ struct CopyRun {
   /// Prints the copy, if requested. True: carry it out.
   bool begin(const std::string& from, const std::string& to) const;
   Progress progress;
-  Troubles troubles;
+  CopyErrors errors;
 };
 
 /// One source, and the name of its copy.
@@ -69,7 +69,7 @@ inline std::size_t weight_of(std::uint64_t bytes) { return bytes <= (64U << 10U)
 
 // The functions below copy files and trees, with modes, times, links of both kinds and holes, several files at once;
 // root copies owners, too. Existing objects get these attributes, too. A directory replaces nothing but a directory,
-// and nothing else replaces a directory. Errors go to run.troubles. A file whose data did not all arrive keeps the time
+// and nothing else replaces a directory. Errors go to run.errors. A file whose data did not all arrive keeps the time
 // of the attempt, so that its size and time do not make it look complete. Below a destination no symbolic link is
 // followed, not even one that the copy has made: a file replaces it. Setuid and setgid are kept only if user and group
 // are. `list` and `run` outlive the task.

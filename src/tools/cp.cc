@@ -130,9 +130,9 @@ int run_cp(Context& context, const CpOptions& options) {
   const Plan plan = make_plan(options, *target);
   const bool shown = !context.quiet && !options.run.dry && context.stderr_is_terminal();
   CopyRun run = options.run;
-  run.troubles.clear_line(shown);
+  run.errors.clear_line(shown);
   (*process)->run([&](client::Client& client) { return copy_all(client, plan, run, shown); });
-  return run.troubles.any() ? kExitFailed : kExitOk;
+  return run.errors.any() ? kExitFailed : kExitOk;
 }
 
 /// Whether the times are equal. Some file systems keep only whole seconds.
@@ -154,7 +154,7 @@ bool CopyRun::begin(const std::string& from, const std::string& to) const {
   return !dry;
 }
 
-void Troubles::tell(const Error& error) {
+void CopyErrors::tell(const Error& error) {
   const bool last = ends_all(error.code());
   any_ = true;
   if (last && ended_) return;

@@ -65,7 +65,7 @@ struct Job {
 
 /// A local object and the name of its copy.
 struct Entry {
-  Making making;
+  Destination destination;
   FolderPtr folder;     // null: named on the command line, so the place is a path from the root
   bool inside = false;  // below the destination
   struct stat st{};
@@ -93,27 +93,27 @@ Result<UniqueFd> open_source(const std::string& path, const struct stat& st) {
 }
 
 /// The contents of a small file.
-struct Whole {
+struct SmallFile {
   std::unique_ptr<std::byte[]> data;
   std::size_t size = 0;
 };
 
 /// Nothing if the file has grown beyond its size.
-Result<std::optional<Whole>> read_whole(int fd, const struct stat& st) {
+Result<std::optional<SmallFile>> read_whole(int fd, const struct stat& st) {
   const auto expected = static_cast<std::size_t>(st.st_size);
-  Whole whole{std::unique_ptr<std::byte[]>(new std::byte[expected + 1]), 0};
+  SmallFile whole{std::unique_ptr<std::byte[]>(new std::byte[expected + 1]), 0};
   while (whole.size <= expected) {
     const ssize_t n = ::read(fd, whole.data.get() + whole.size, expected + 1 - whole.size);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return errno_error(errno, "read");
-    if (n == 0) return std::optional<Whole>(std::move(whole));
+    if (n == 0) return std::optional<SmallFile>(std::move(whole));
     whole.size += static_cast<std::size_t>(n);
   }
   if (::lseek(fd, 0, SEEK_SET) != 0) return errno_error(errno, "seek");
-  return std::optional<Whole>();
+  return std::optional<SmallFile>();
 }
 
-job::Task<Result<void>> write_whole(client::File& file, const Whole& whole, Progress& progress) {
+job::Task<Result<void>> write_whole(client::File& file, const SmallFile& whole, Progress& progress) {
   if (whole.size == 0) co_return Result<void>();
   auto written = co_await file.write(0, ByteView(whole.data.get(), whole.size));
   if (written) progress.bytes += whole.size;
@@ -128,7 +128,7 @@ bool may_have_holes(const struct stat& st) {
 
 /// Writes the data, after the mode. `whole` holds all of it, or nothing yet.
 job::Task<Result<void>> fill_in(Job& job, const Entry& entry, client::File& file, int fd,
-                                const std::optional<Whole>& whole) {
+                                const std::optional<SmallFile>& whole) {
   const Owned source = local_owner(entry.st);
   SPATE_CO_TRY(std::ignore, co_await adopt_attributes(job.client, file, source));
   Result<void> moved;
@@ -144,34 +144,34 @@ job::Task<Result<void>> fill_in(Job& job, const Entry& entry, client::File& file
 
 /// Whether nothing is to be done. Prints the copy if requested.
 job::Task<Result<bool>> is_left_out(Job& job, const Entry& entry) {
-  const Making& making = entry.making;
+  const Destination& destination = entry.destination;
   if (job.run.looks()) {
-    auto found = co_await job.client.stat(making.where);
-    if (!found && found.code() != Errc::kNotFound) co_return std::move(found).error().within("spate:" + making.to);
+    auto found = co_await job.client.stat(destination.where);
+    if (!found && found.code() != Errc::kNotFound) co_return std::move(found).error().within("spate:" + destination.to);
     std::optional<CopyState> there;
     if (found && found->attributes.type == FileType::kRegular)
       there = CopyState{found->attributes.size, found->attributes.mtime};
     const CopyState source{static_cast<std::uint64_t>(entry.st.st_size), wall(entry.st.st_mtim)};
     if (job.run.leaves_alone(found.has_value(), there, source)) co_return true;
   }
-  co_return !job.run.begin(making.from, "spate:" + making.to);
+  co_return !job.run.begin(destination.from, "spate:" + destination.to);
 }
 
 job::Task<Result<void>> file_in(Job& job, const Entry& entry) {
-  const Making& making = entry.making;
+  const Destination& destination = entry.destination;
   SPATE_CO_TRY(const bool left_out, co_await is_left_out(job, entry));
   if (left_out) co_return Result<void>();
-  SPATE_CO_TRY(const UniqueFd fd, open_source(making.from, entry.st));
-  std::optional<Whole> whole;
+  SPATE_CO_TRY(const UniqueFd fd, open_source(destination.from, entry.st));
+  std::optional<SmallFile> whole;
   // Such a file is read completely before it is created.
   if (static_cast<std::uint64_t>(entry.st.st_size) <= kAtOnceBytes && !may_have_holes(entry.st)) {
     auto read = read_whole(fd.get(), entry.st);
-    if (!read) co_return std::move(read).error().within(making.from);
+    if (!read) co_return std::move(read).error().within(destination.from);
     whole = *std::move(read);
   }
   client::NewObject object;
   object.attributes = attributes_of(entry.st);
-  SPATE_CO_TRY(auto file, co_await create_file(job.client, making, object));
+  SPATE_CO_TRY(auto file, co_await create_file(job.client, destination, object));
   auto moved = co_await fill_in(job, entry, *file, fd.get(), whole);
   client::CloseOptions closing;
   if (moved) {  // otherwise it must not look like a complete copy
@@ -180,13 +180,13 @@ job::Task<Result<void>> file_in(Job& job, const Entry& entry) {
   }
   auto closed = co_await file->close(std::move(closing));
   if (moved && !closed) moved = std::move(closed).error();
-  if (!moved) co_return std::move(moved).error().within(making.from + " to spate:" + making.to);
+  if (!moved) co_return std::move(moved).error().within(destination.from + " to spate:" + destination.to);
   co_return Result<void>();
 }
 
 /// Sets mode and times of a directory after everything has been put into it.
 job::Task<void> finish_folder(Job& job, Folder folder) {
-  if (job.run.troubles.ended()) co_return;
+  if (job.run.errors.ended()) co_return;
   wire::SetattrRequest request;
   request.where.start = folder.handle;
   const wire::NewAttributes wanted = attributes_of(folder.st);
@@ -196,7 +196,7 @@ job::Task<void> finish_folder(Job& job, Folder folder) {
   request.mtime = wall(folder.st.st_mtim);
   request.atime = wall(folder.st.st_atim);
   auto set = co_await job.client.setattr(request);
-  if (!set) job.run.troubles.tell(std::move(set).error().within("spate:" + folder.name));
+  if (!set) job.run.errors.tell(std::move(set).error().within("spate:" + folder.name));
 }
 
 FolderPtr make_folder(Job& job, const Attributes& there, const Entry& entry) {
@@ -207,14 +207,14 @@ FolderPtr make_folder(Job& job, const Attributes& there, const Entry& entry) {
   const wire::NewAttributes wanted = attributes_of(entry.st);
   const std::uint32_t mode =
       local_owner(entry.st).mode_for(wanted.uid.value_or(there.uid), wanted.gid.value_or(there.gid));
-  return FolderPtr(new Folder{there.handle, entry.making.to, entry.st, mode}, finish);
+  return FolderPtr(new Folder{there.handle, entry.destination.to, entry.st, mode}, finish);
 }
 
 job::Task<void> file_in_slot(Job& job, Entry entry) {
   auto units = co_await job.slots.acquire(weight_of(static_cast<std::uint64_t>(entry.st.st_size)));
-  if (job.run.troubles.ended()) co_return;
+  if (job.run.errors.ended()) co_return;
   auto copied = co_await file_in(job, entry);
-  if (!copied) job.run.troubles.tell(copied.error());
+  if (!copied) job.run.errors.tell(copied.error());
   ++job.run.progress.files;
 }
 
@@ -235,20 +235,20 @@ Result<std::vector<std::string>> local_names(const std::string& folder) {
 }
 
 job::Task<Result<void>> enter_directory(Job& job, const Entry& entry) {
-  const Making& making = entry.making;
-  if (!job.run.recursive) co_return Error::told(Errc::kInvalidArgument, making.from + " is a directory: use -r");
+  const Destination& destination = entry.destination;
+  if (!job.run.recursive) co_return Error::told(Errc::kInvalidArgument, destination.from + " is a directory: use -r");
   LevelIn level;
-  SPATE_CO_TRY(level.names, local_names(making.from));
+  SPATE_CO_TRY(level.names, local_names(destination.from));
   wire::NewAttributes attributes = attributes_of(entry.st);
   attributes.mode |= 0700U;  // until its entries are there
-  if (job.run.begin(making.from, "spate:" + making.to)) {
-    SPATE_CO_TRY(const Attributes there, co_await make_or_find_directory(job.client, making, attributes));
+  if (job.run.begin(destination.from, "spate:" + destination.to)) {
+    SPATE_CO_TRY(const Attributes there, co_await make_or_find_directory(job.client, destination, attributes));
     level.folder = make_folder(job, there, entry);
   }
-  job.from = making.from;
-  job.to = making.to;
-  level.from_bytes = making.from.size();
-  level.to_bytes = making.to.size();
+  job.from = destination.from;
+  job.to = destination.to;
+  level.from_bytes = destination.from.size();
+  level.to_bytes = destination.to.size();
   job.levels.push_back(std::move(level));
   co_return Result<void>();
 }
@@ -257,10 +257,10 @@ job::Task<Result<void>> enter_directory(Job& job, const Entry& entry) {
 Entry next_entry(const Job& job, LevelIn& level) {
   const std::string& name = level.names[level.next++];
   Entry below;
-  below.making.from = join_path(job.from, name);
-  below.making.to = join_path(job.to, name);
-  below.making.where =
-      level.folder != nullptr ? place_in(*level.folder, name) : client::path_from_root(below.making.to, false);
+  below.destination.from = join_path(job.from, name);
+  below.destination.to = join_path(job.to, name);
+  below.destination.where =
+      level.folder != nullptr ? place_in(*level.folder, name) : client::path_from_root(below.destination.to, false);
   below.folder = level.folder;
   below.inside = true;
   return below;
@@ -268,15 +268,15 @@ Entry next_entry(const Job& job, LevelIn& level) {
 
 job::Task<Result<void>> symlink_in(Job& job, const Entry& entry) {
   std::string target(kMaxSymlinkBytes + 1, '\0');
-  const ssize_t n = ::readlink(entry.making.from.c_str(), target.data(), target.size());
-  if (n < 0) co_return errno_error(errno, entry.making.from);
+  const ssize_t n = ::readlink(entry.destination.from.c_str(), target.data(), target.size());
+  if (n < 0) co_return errno_error(errno, entry.destination.from);
   target.resize(static_cast<std::size_t>(n));
   SPATE_CO_TRY(const bool left_out, co_await is_left_out(job, entry));
   if (left_out) co_return Result<void>();
   wire::NewAttributes attributes = attributes_of(entry.st);
   attributes.mtime = wall(entry.st.st_mtim);
-  const auto make = [&] { return job.client.symlink(entry.making.where, target, attributes); };
-  auto made = co_await make_anew(job.client, entry.making, make);
+  const auto make = [&] { return job.client.symlink(entry.destination.where, target, attributes); };
+  auto made = co_await make_anew(job.client, entry.destination, make);
   co_return made;
 }
 
@@ -285,13 +285,13 @@ job::Task<Result<void>> link_in(Job& job, const wire::NamePath& first, const Ent
   auto units = co_await job.slots.acquire(kFilesAtOnce);  // waits until its first name exists
   SPATE_CO_TRY(const bool left_out, co_await is_left_out(job, entry));
   if (left_out) co_return Result<void>();
-  const auto make = [&] { return job.client.link(first, entry.making.where); };
-  auto made = co_await make_anew(job.client, entry.making, make);
+  const auto make = [&] { return job.client.link(first, entry.destination.where); };
+  auto made = co_await make_anew(job.client, entry.destination, make);
   co_return made;
 }
 
 job::Task<Result<void>> begin_file(Job& job, Entry entry) {
-  wire::NamePath& where = entry.making.where;
+  wire::NamePath& where = entry.destination.where;
   const auto key = std::make_pair(entry.st.st_dev, entry.st.st_ino);
   const auto first = job.linked.find(key);
   if (entry.st.st_nlink > 1 && first != job.linked.end()) {
@@ -309,14 +309,15 @@ job::Task<Result<void>> begin_file(Job& job, Entry entry) {
 }
 
 job::Task<Result<void>> entry_in(Job& job, Entry entry) {
-  const std::string& from = entry.making.from;
+  const std::string& from = entry.destination.from;
   if (::lstat(from.c_str(), &entry.st) != 0) co_return errno_error(errno, from);
   Result<void> copied;
   if (S_ISDIR(entry.st.st_mode)) {
     copied = co_await enter_directory(job, entry);
     co_return copied;
   }
-  entry.making.where.flags = entry.folder ? std::uint8_t{0} : static_cast<std::uint8_t>(wire::NamePath::kRootedLinks);
+  entry.destination.where.flags =
+      entry.folder ? std::uint8_t{0} : static_cast<std::uint8_t>(wire::NamePath::kRootedLinks);
   if (S_ISLNK(entry.st.st_mode)) {
     copied = co_await symlink_in(job, entry);
   } else if (S_ISREG(entry.st.st_mode)) {
@@ -328,9 +329,9 @@ job::Task<Result<void>> entry_in(Job& job, Entry entry) {
 }
 
 job::Task<void> copy_one(Job& job, Entry entry) {
-  if (job.run.troubles.ended()) co_return;
+  if (job.run.errors.ended()) co_return;
   auto copied = co_await entry_in(job, std::move(entry));
-  if (!copied) job.run.troubles.tell(copied.error());
+  if (!copied) job.run.errors.tell(copied.error());
 }
 
 /// Uses a stack of its own, since a path of single letters has thousands of levels.
@@ -338,7 +339,7 @@ job::Task<void> tree_in(Job& job, Entry entry) {
   co_await copy_one(job, std::move(entry));
   while (!job.levels.empty()) {
     LevelIn& level = job.levels.back();
-    if (level.next == level.names.size() || job.run.troubles.ended()) {
+    if (level.next == level.names.size() || job.run.errors.ended()) {
       job.levels.pop_back();
       continue;
     }
@@ -355,10 +356,10 @@ job::Task<void> copy_in(client::Client& client, const CopyList& list, CopyRun& r
   Job job(client, run);
   for (const CopyParams& params : list) {
     Entry entry;
-    entry.making.from = params.from;
-    entry.making.to = params.to;
+    entry.destination.from = params.from;
+    entry.destination.to = params.to;
     entry.inside = params.inside;
-    entry.making.where = client::path_from_root(params.to);
+    entry.destination.where = client::path_from_root(params.to);
     co_await tree_in(job, std::move(entry));
   }
   co_await job.gate.close();

@@ -117,9 +117,9 @@ job::Task<Result<void>> file_out(Out& out, const CopySource& file) {
 
 job::Task<void> file_out_in_slot(Out& out, CopySource file) {
   auto units = co_await out.slots.acquire(weight_of(file.attributes.size));
-  if (out.run.troubles.ended()) co_return;
+  if (out.run.errors.ended()) co_return;
   auto copied = co_await file_out(out, file);
-  if (!copied) out.run.troubles.tell(copied.error());
+  if (!copied) out.run.errors.tell(copied.error());
   ++out.run.progress.files;
 }
 
@@ -162,7 +162,7 @@ LocalFolderPtr open_folder(Out& out, UniqueFd made, const CopySource& directory)
   const auto end = [&out, attributes = directory.attributes, to = shown_path(directory.to)](const LocalFolder* folder) {
     const std::unique_ptr<const LocalFolder> owned(folder);
     const auto finished = finish_folder(*owned, attributes, to);
-    if (!finished) out.run.troubles.tell(finished.error());
+    if (!finished) out.run.errors.tell(finished.error());
   };
   return LocalFolderPtr(new LocalFolder{std::move(made)}, end);
 }
@@ -253,9 +253,9 @@ job::Task<Result<void>> object_out(Out& out, CopySource source) {
 }
 
 job::Task<void> copy_one(Out& out, CopySource source) {
-  if (out.run.troubles.ended()) co_return;
+  if (out.run.errors.ended()) co_return;
   auto copied = co_await object_out(out, std::move(source));
-  if (!copied) out.run.troubles.tell(copied.error());
+  if (!copied) out.run.errors.tell(copied.error());
 }
 
 /// Uses a stack of its own, since a user may nest directories to any depth.
@@ -265,15 +265,15 @@ job::Task<void> tree_out(Out& out, CopySource source) {
     LevelOut& level = out.levels.back();
     out.from.resize(level.from_bytes);
     out.to.resize(level.to_bytes);
-    if (out.run.troubles.ended() || (level.next == level.entries.size() && level.end)) {
+    if (out.run.errors.ended() || (level.next == level.entries.size() && level.end)) {
       out.levels.pop_back();
     } else if (level.next == level.entries.size()) {
       auto listed = co_await list_more(out, level);
-      if (!listed) out.run.troubles.tell(listed.error());
+      if (!listed) out.run.errors.tell(listed.error());
     } else {
       auto below = co_await next_source(out, level);
       if (!below) {
-        out.run.troubles.tell(below.error());
+        out.run.errors.tell(below.error());
       } else {
         co_await copy_one(out, *std::move(below));  // may enter a directory
       }
@@ -296,15 +296,15 @@ job::Task<void> copy_out(client::Client& client, const CopyList& list, CopyRun& 
   std::ignore = raise_open_files_limit();  // each level of a tree has an open folder
   Out out(client, run);
   for (const CopyParams& params : list) {
-    if (run.troubles.ended()) break;
+    if (run.errors.ended()) break;
     auto object = co_await client.stat(client::path_from_root(params.from, false));
     if (!object) {
-      run.troubles.tell(std::move(object).error().within("spate:" + params.from));
+      run.errors.tell(std::move(object).error().within("spate:" + params.from));
       continue;
     }
     auto place = place_of(params);
     if (!place) {
-      run.troubles.tell(place.error());
+      run.errors.tell(place.error());
       continue;
     }
     CopySource source{params.from, params.to, *std::move(place), object->attributes};

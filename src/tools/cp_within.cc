@@ -58,13 +58,13 @@ struct Pair {
   bool inside = false;  // below the destination
 };
 
-Making making_of(const Pair& pair) { return Making{pair.place, "spate:" + pair.from, pair.to}; }
+Destination destination_of(const Pair& pair) { return Destination{pair.place, "spate:" + pair.from, pair.to}; }
 
 /// How to make a file. A name that the user gave may be a link.
-Making making_of_file(const Pair& pair) {
-  Making making = making_of(pair);
-  if (!pair.inside) making.where.flags |= wire::NamePath::kFollowLast;
-  return making;
+Destination destination_of_file(const Pair& pair) {
+  Destination destination = destination_of(pair);
+  if (!pair.inside) destination.where.flags |= wire::NamePath::kFollowLast;
+  return destination;
 }
 
 wire::NewAttributes attributes_of(const Attributes& a) { return attributes_for_copy(owner_of(a)); }
@@ -78,8 +78,8 @@ wire::NamePath name_in(Handle directory, const std::string& name) {
 
 /// Checks that source and destination differ, before the destination is opened, which truncates it.
 job::Task<Result<void>> check_other(Within& within, const Pair& pair, Handle source) {
-  const Making making = making_of_file(pair);
-  auto there = co_await within.client.lookup(making.where);
+  const Destination destination = destination_of_file(pair);
+  auto there = co_await within.client.lookup(destination.where);
   if (!there || there->attributes.handle != source) co_return Result<void>();
   co_return Error::told(Errc::kInvalidArgument, "spate:" + pair.from + " and spate:" + pair.to + " are the same file");
 }
@@ -139,8 +139,8 @@ job::Task<Result<void>> copy_opened(Within& within, const Pair& pair, const Attr
   object.layout.strip_bytes = source.layout().strip_bytes;
   object.layout.distribution = source.layout().distribution;
   for (const Slot& slot : source.layout().slots) object.layout.targets.push_back(slot.targets.front());
-  const Making making = making_of_file(pair);
-  SPATE_CO_TRY(auto target, co_await create_file(within.client, making, object));
+  const Destination destination = destination_of_file(pair);
+  SPATE_CO_TRY(auto target, co_await create_file(within.client, destination, object));
   const Owned owner = owner_of(a);
   auto done = co_await adopt_attributes(within.client, *target, owner);
   if (done) done = co_await copy_spans(within, source, *target);
@@ -159,8 +159,8 @@ job::Task<Result<void>> copy_opened(Within& within, const Pair& pair, const Attr
 /// Whether nothing is to be done. Prints the copy if requested.
 job::Task<Result<bool>> is_left_out(Within& within, const Pair& pair, const Attributes& a) {
   if (within.run.looks()) {
-    const Making making = making_of_file(pair);
-    auto found = co_await within.client.stat(making.where);
+    const Destination destination = destination_of_file(pair);
+    auto found = co_await within.client.stat(destination.where);
     if (!found && found.code() != Errc::kNotFound) co_return std::move(found).error().within("spate:" + pair.to);
     std::optional<CopyState> there;
     if (found && found->attributes.type == FileType::kRegular)
@@ -188,9 +188,9 @@ job::Task<Result<void>> copy_file(Within& within, const Pair& pair, const Attrib
 
 job::Task<void> copy_file_in_slot(Within& within, Pair pair, Attributes a) {
   auto units = co_await within.slots.acquire(1);
-  if (within.run.troubles.ended()) co_return;
+  if (within.run.errors.ended()) co_return;
   auto copied = co_await copy_file(within, pair, a);
-  if (!copied) within.run.troubles.tell(copied.error());
+  if (!copied) within.run.errors.tell(copied.error());
   ++within.run.progress.files;
 }
 
@@ -203,8 +203,8 @@ job::Task<Result<void>> enter_directory(Within& within, const Pair& pair, const 
   if (within.run.begin("spate:" + pair.from, "spate:" + pair.to)) {
     wire::NewAttributes attributes = attributes_of(a);
     attributes.mode |= 0700U;  // until its entries are there
-    const Making making = making_of(pair);
-    SPATE_CO_TRY(level.copy, co_await make_or_find_directory(within.client, making, attributes));
+    const Destination destination = destination_of(pair);
+    SPATE_CO_TRY(level.copy, co_await make_or_find_directory(within.client, destination, attributes));
     if (within.made == 0) within.made = level.copy->handle.value;
   }
   within.from = pair.from;
@@ -219,7 +219,7 @@ job::Task<Result<void>> enter_directory(Within& within, const Pair& pair, const 
 /// Sets the attributes of a directory after everything has been put into it.
 job::Task<void> finish_directory(Within& within, const CopiedFolder& level) {
   auto all = co_await within.slots.acquire(kCopiesAtOnce);  // waits until everything has been put into it
-  if (within.run.troubles.ended()) co_return;
+  if (within.run.errors.ended()) co_return;
   const Attributes& a = level.source;
   const wire::NewAttributes wanted = attributes_of(a);
   wire::SetattrRequest request;
@@ -230,7 +230,7 @@ job::Task<void> finish_directory(Within& within, const CopiedFolder& level) {
   request.mtime = a.mtime;
   request.atime = a.atime;
   auto set = co_await within.client.setattr(request);
-  if (!set) within.run.troubles.tell(std::move(set).error().within("spate:" + within.to));
+  if (!set) within.run.errors.tell(std::move(set).error().within("spate:" + within.to));
 }
 
 /// Lists more of the directory.
@@ -259,9 +259,9 @@ job::Task<Result<void>> link_copy(Within& within, const wire::NamePath& existing
   auto all = co_await within.slots.acquire(kCopiesAtOnce);  // waits until its first name exists
   SPATE_CO_TRY(const bool left_out, co_await is_left_out(within, pair, a));
   if (left_out) co_return Result<void>();
-  const Making making = making_of(pair);
-  const auto make = [&] { return within.client.link(existing, making.where); };
-  auto made = co_await make_anew(within.client, making, make);
+  const Destination destination = destination_of(pair);
+  const auto make = [&] { return within.client.link(existing, destination.where); };
+  auto made = co_await make_anew(within.client, destination, make);
   co_return made;
 }
 
@@ -270,9 +270,9 @@ job::Task<Result<void>> copy_symlink(Within& within, const Pair& pair, const wir
   attributes.mtime = object.attributes.mtime;
   SPATE_CO_TRY(const bool left_out, co_await is_left_out(within, pair, object.attributes));
   if (left_out) co_return Result<void>();
-  const Making making = making_of(pair);
-  const auto make = [&] { return within.client.symlink(making.where, object.target, attributes); };
-  auto made = co_await make_anew(within.client, making, make);
+  const Destination destination = destination_of(pair);
+  const auto make = [&] { return within.client.symlink(destination.where, object.target, attributes); };
+  auto made = co_await make_anew(within.client, destination, make);
   co_return made;
 }
 
@@ -310,9 +310,9 @@ job::Task<Result<void>> copy_object(Within& within, Pair pair) {
 }
 
 job::Task<void> copy_one(Within& within, Pair pair) {
-  if (within.run.troubles.ended()) co_return;
+  if (within.run.errors.ended()) co_return;
   auto copied = co_await copy_object(within, std::move(pair));
-  if (!copied) within.run.troubles.tell(copied.error());
+  if (!copied) within.run.errors.tell(copied.error());
 }
 
 /// Uses a stack of its own, since a user may nest directories to any depth.
@@ -322,12 +322,12 @@ job::Task<void> copy_tree(Within& within, Pair pair) {
     CopiedFolder& level = within.levels.back();
     within.from.resize(level.from_bytes);
     within.to.resize(level.to_bytes);
-    if (level.next < level.entries.size() && !within.run.troubles.ended()) {
+    if (level.next < level.entries.size() && !within.run.errors.ended()) {
       Pair below = next_pair(within, level);
       co_await copy_one(within, std::move(below));  // may enter a directory
-    } else if (!level.end && !within.run.troubles.ended()) {
+    } else if (!level.end && !within.run.errors.ended()) {
       auto listed = co_await list_more(within, level);
-      if (!listed) within.run.troubles.tell(listed.error());
+      if (!listed) within.run.errors.tell(listed.error());
     } else {
       if (level.copy) co_await finish_directory(within, level);
       within.levels.pop_back();

@@ -8,20 +8,20 @@
 
 namespace spate::tools {
 
-Error cannot_make(Error error, const Making& making) {
-  const bool wants_directory = making.to.ends_with('/');
+Error cannot_make(Error error, const Destination& destination) {
+  const bool wants_directory = destination.to.ends_with('/');
   if (error.code() == Errc::kNotFound || (error.code() == Errc::kIsDirectory && wants_directory)) {
-    const std::string folder = wants_directory ? making.to : split_path(making.to).first;
+    const std::string folder = wants_directory ? destination.to : split_path(destination.to).first;
     return Error::told(
         Errc::kNotFound,
-        fmt::format("spate:{} cannot be made, as there is no spate:{} (`spate mkdir -p spate:{}` makes it)", making.to,
-                    folder, folder));
+        fmt::format("spate:{} cannot be made, as there is no spate:{} (`spate mkdir -p spate:{}` makes it)",
+                    destination.to, folder, folder));
   }
   if (error.code() == Errc::kIsDirectory) {
-    return Error::told(
-        error.code(), fmt::format("cannot overwrite directory spate:{} with non-directory {}", making.to, making.from));
+    return Error::told(error.code(), fmt::format("cannot overwrite directory spate:{} with non-directory {}",
+                                                 destination.to, destination.from));
   }
-  return std::move(error).within("spate:" + making.to);
+  return std::move(error).within("spate:" + destination.to);
 }
 
 wire::NewAttributes attributes_for_copy(const Owned& source) {
@@ -35,39 +35,39 @@ wire::NewAttributes attributes_for_copy(const Owned& source) {
   return attributes;
 }
 
-job::Task<Result<std::unique_ptr<client::File>>> create_file(client::Client& client, const Making& making,
+job::Task<Result<std::unique_ptr<client::File>>> create_file(client::Client& client, const Destination& destination,
                                                              client::NewObject object) {
   const std::uint8_t flags = wire::kOpenWrite | wire::kOpenTruncate;
-  auto file = co_await client.create(making.where, flags, object);
-  if (!file && file.code() == Errc::kSymlinkLoop && (making.where.flags & wire::NamePath::kFollowLast) == 0) {
-    auto removed = co_await client.unlink(making.where);
-    if (!removed) co_return cannot_make(std::move(removed).error(), making);
-    file = co_await client.create(making.where, flags, object);
+  auto file = co_await client.create(destination.where, flags, object);
+  if (!file && file.code() == Errc::kSymlinkLoop && (destination.where.flags & wire::NamePath::kFollowLast) == 0) {
+    auto removed = co_await client.unlink(destination.where);
+    if (!removed) co_return cannot_make(std::move(removed).error(), destination);
+    file = co_await client.create(destination.where, flags, object);
   }
-  if (!file) co_return cannot_make(std::move(file).error(), making);
+  if (!file) co_return cannot_make(std::move(file).error(), destination);
   co_return file;
 }
 
-job::Task<Result<Attributes>> make_or_find_directory(client::Client& client, const Making& making,
+job::Task<Result<Attributes>> make_or_find_directory(client::Client& client, const Destination& destination,
                                                      wire::NewAttributes attributes) {
-  wire::NamePath where = making.where;
+  wire::NamePath where = destination.where;
   where.flags &= static_cast<std::uint8_t>(~wire::NamePath::kFollowLast);
   auto made = co_await client.mkdir(where, attributes);
   if (made) co_return *std::move(made);
-  if (made.code() != Errc::kExists) co_return cannot_make(std::move(made).error(), making);
+  if (made.code() != Errc::kExists) co_return cannot_make(std::move(made).error(), destination);
   auto there = co_await client.lookup(where);
-  if (!there) co_return std::move(there).error().within("spate:" + making.to);
+  if (!there) co_return std::move(there).error().within("spate:" + destination.to);
   const Attributes& found = there->attributes;
   if (found.type != FileType::kDirectory) {
     co_return Error::told(Errc::kNotDirectory, fmt::format("cannot overwrite non-directory spate:{} with directory {}",
-                                                           making.to, making.from));
+                                                           destination.to, destination.from));
   }
   if ((found.mode & ~attributes.mode & kForOthers) != 0) {  // fewer users may read the source than this directory
     wire::SetattrRequest request;
     request.where.start = found.handle;
     request.mode = (found.mode & attributes.mode) | 0700U;
     auto set = co_await client.setattr(request);
-    if (!set) co_return std::move(set).error().within("mode of spate:" + making.to);
+    if (!set) co_return std::move(set).error().within("mode of spate:" + destination.to);
   }
   co_return found;
 }

@@ -12,14 +12,14 @@ namespace spate::tools {
 inline constexpr std::uint32_t kForOthers = 0077;
 
 /// An object that the copy makes. `where` is its place; the texts are for messages.
-struct Making {
+struct Destination {
   wire::NamePath where;
   std::string from;  // as the user names it: "tree/a" or "spate:/tree/a"
   std::string to;    // a path inside the file system
 };
 
 /// The error of making `to`, with its cause: a directory that does not exist, or a directory in the place of a file.
-Error cannot_make(Error error, const Making& making);
+Error cannot_make(Error error, const Destination& destination);
 
 /// Mode and owner of the source.
 struct Owned {
@@ -42,12 +42,12 @@ inline Owned owner_of(const Attributes& a) { return {a.mode, a.uid, a.gid}; }
 wire::NewAttributes attributes_for_copy(const Owned& source);
 
 /// Makes the directory at a place, or takes an existing one. Replaces nothing else.
-job::Task<Result<Attributes>> make_or_find_directory(client::Client& client, const Making& making,
+job::Task<Result<Attributes>> make_or_find_directory(client::Client& client, const Destination& destination,
                                                      wire::NewAttributes attributes);
 
 /// Opens the file at a place for writing: creates it, or truncates an existing one. Follows a link only if
-/// `making.where` says so; otherwise the file replaces the link.
-job::Task<Result<std::unique_ptr<client::File>>> create_file(client::Client& client, const Making& making,
+/// `destination.where` says so; otherwise the file replaces the link.
+job::Task<Result<std::unique_ptr<client::File>>> create_file(client::Client& client, const Destination& destination,
                                                              client::NewObject object);
 
 /// Gives a file that existed before the mode and owner of the source, and removes its access list. Call it after the
@@ -62,16 +62,16 @@ job::Task<Result<void>> lend_rights_again(client::Client& client, const client::
 /// Calls `make()` to make an object at a place. If that fails with kExists, removes the object there, unless it is a
 /// directory, and tries again. Pass only named arguments: they are used until the task has ended.
 template <typename Make>
-job::Task<Result<void>> make_anew(client::Client& client, const Making& making, const Make& make) {
+job::Task<Result<void>> make_anew(client::Client& client, const Destination& destination, const Make& make) {
   auto made = co_await make();
   if (!made && made.code() == Errc::kExists) {
-    wire::NamePath there = making.where;
+    wire::NamePath there = destination.where;
     there.flags &= static_cast<std::uint8_t>(~wire::NamePath::kFollowLast);
     auto removed = co_await client.unlink(there);
-    if (!removed) co_return cannot_make(std::move(removed).error(), making);
+    if (!removed) co_return cannot_make(std::move(removed).error(), destination);
     made = co_await make();
   }
-  if (!made) co_return cannot_make(std::move(made).error(), making);
+  if (!made) co_return cannot_make(std::move(made).error(), destination);
   co_return Result<void>();
 }
 

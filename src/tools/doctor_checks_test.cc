@@ -62,7 +62,7 @@ std::optional<DoctorSubject> server_at(const std::string& url) {
 }
 
 /// A problem, and the expected report of it.
-struct Ill {
+struct BrokenMachine {
   std::string name;
   std::function<void(FakeMachine&)> change;
   std::string url;
@@ -72,9 +72,9 @@ struct Ill {
   std::string advice;
 };
 
-void PrintTo(const Ill& ill, std::ostream* out) { *out << ill.name; }
+void PrintTo(const BrokenMachine& broken, std::ostream* out) { *out << broken.name; }
 
-class DoctorFinds : public testing::TestWithParam<Ill> {};
+class DoctorFinds : public testing::TestWithParam<BrokenMachine> {};
 
 TEST(Doctor, FindsNothingOnAHealthyMachine) {
   for (const Diagnosis& diagnosis : examine(FakeMachine(), server_at("tcp://127.0.0.1:7400"))) {
@@ -89,61 +89,69 @@ TEST(Doctor, ChecksNoPortWithoutAFileSystem) {
 }
 
 TEST_P(DoctorFinds, EachProblem) {
-  const Ill& ill = GetParam();
+  const BrokenMachine& broken = GetParam();
   FakeMachine machine;
-  ill.change(machine);
+  broken.change(machine);
   std::size_t told = 0;
-  for (const Diagnosis& diagnosis : examine(machine, server_at(ill.url.empty() ? "tcp://127.0.0.1:7400" : ill.url))) {
+  for (const Diagnosis& diagnosis :
+       examine(machine, server_at(broken.url.empty() ? "tcp://127.0.0.1:7400" : broken.url))) {
     if (diagnosis.verdict == Verdict::kOk) continue;
     ++told;
-    EXPECT_EQ(diagnosis.check, ill.check) << diagnosis.what;
-    EXPECT_EQ(diagnosis.verdict, ill.verdict);
-    EXPECT_THAT(diagnosis.what, HasSubstr(ill.what));
-    EXPECT_THAT(diagnosis.advice, HasSubstr(ill.advice));
+    EXPECT_EQ(diagnosis.check, broken.check) << diagnosis.what;
+    EXPECT_EQ(diagnosis.verdict, broken.verdict);
+    EXPECT_THAT(diagnosis.what, HasSubstr(broken.what));
+    EXPECT_THAT(diagnosis.advice, HasSubstr(broken.advice));
   }
   EXPECT_EQ(told, 1U);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Each, DoctorFinds,
-    testing::Values(
-        Ill{"OldKernel", [](auto& m) { m.release = "5.10.0-9"; }, "", "kernel", Verdict::kWarning, "5.10", "newer"},
-        Ill{"StrangeKernel", [](auto& m) { m.release = "x"; }, "", "kernel", Verdict::kWarning, "Linux x", "newer"},
-        Ill{"FewDescriptors", [](auto& m) { m.limits[Machine::Limit::kDescriptors] = 1024; }, "", "descriptors",
-            Verdict::kWarning, "1024", "nofile"},
-        Ill{"LittleLockedMemoryForRdma", [](auto& m) { m.limits[Machine::Limit::kLockedMemory] = 8U << 20U; },
-            "ofi+tcp://127.0.0.1:7400", "memlock", Verdict::kFailure, "8.00 MiB", "memlock unlimited"},
-        Ill{"RingSwitchedOff",
-            [](auto& m) {
-              m.ring = false;
-              m.files["/proc/sys/kernel/io_uring_disabled"] = "2\n";
-            },
-            "", "io_uring", Verdict::kWarning, "threads", "sysctl kernel.io_uring_disabled=0"},
-        Ill{"RingForbidden", [](auto& m) { m.ring = false; }, "", "io_uring", Verdict::kWarning, "refused", "seccomp"},
-        Ill{"NoFuse", [](auto& m) { m.fuse = false; }, "", "fuse", Verdict::kWarning, "/dev/fuse", "modprobe"},
-        Ill{"NoFusermount", [](auto& m) { m.fusermount = false; }, "", "fuse", Verdict::kWarning, "only root", "fuse3"},
-        Ill{"ClockRunsFree", [](auto& m) { m.clock = false; }, "", "clock", Verdict::kWarning, "times", "chrony"},
-        Ill{"SmallSharedMemory", [](auto& m) { m.spaces["/dev/shm"] = {64U << 20U, 64U << 20U}; }, "", "shared memory",
-            Verdict::kWarning, "64.0 MiB", "shm-size"},
-        Ill{"SharedMemoryNeeded", [](auto& m) { m.spaces.erase("/dev/shm"); }, "shm://one", "shared memory",
-            Verdict::kFailure, "no /dev/shm", "remount"},
-        Ill{"RdmaWithoutDevice", [](auto&) {}, "ofi+verbs://10.0.0.1:1", "rdma", Verdict::kFailure, "no RDMA",
-            "driver"},
-        Ill{"RdmaUnused", [](auto& m) { m.devices = {"mlx5_0"}; }, "", "rdma", Verdict::kWarning, "mlx5_0",
-            "ofi+verbs"},
-        Ill{"PortTaken", [](auto& m) { m.state = Machine::Port::kOther; }, "", "port of server 3", Verdict::kFailure,
-            "another program", "another port"},
-        Ill{"PortRefused", [](auto& m) { m.state = Machine::Port::kRefused; }, "", "port of server 3",
-            Verdict::kFailure, "cannot be listened at", "1024"},
-        Ill{"PortOfOutgoingConnections", [](auto&) {}, "tcp://127.0.0.1:40000", "port of server 3", Verdict::kWarning,
-            "outgoing", "ip_local_reserved_ports=40000"},
-        Ill{"StoreGone", [](auto& m) { m.spaces.erase("/store"); }, "", "store of server 3", Verdict::kFailure,
-            "/store", "mount its disk"},
-        Ill{"StoreScarce", [](auto& m) { m.spaces["/store"] = {1ULL << 40U, 1ULL << 35U}; }, "", "store of server 3",
-            Verdict::kWarning, "32.0 GiB of 1.00 TiB", "spate du"},
-        Ill{"StoreFull", [](auto& m) { m.spaces["/store"] = {1ULL << 40U, 0}; }, "", "store of server 3",
-            Verdict::kFailure, "0 B of", "new disk"}),
-    [](const testing::TestParamInfo<Ill>& info) { return info.param.name; });
+    testing::Values(BrokenMachine{"OldKernel", [](auto& m) { m.release = "5.10.0-9"; }, "", "kernel", Verdict::kWarning,
+                                  "5.10", "newer"},
+                    BrokenMachine{"StrangeKernel", [](auto& m) { m.release = "x"; }, "", "kernel", Verdict::kWarning,
+                                  "Linux x", "newer"},
+                    BrokenMachine{"FewDescriptors", [](auto& m) { m.limits[Machine::Limit::kDescriptors] = 1024; }, "",
+                                  "descriptors", Verdict::kWarning, "1024", "nofile"},
+                    BrokenMachine{"LittleLockedMemoryForRdma",
+                                  [](auto& m) { m.limits[Machine::Limit::kLockedMemory] = 8U << 20U; },
+                                  "ofi+tcp://127.0.0.1:7400", "memlock", Verdict::kFailure, "8.00 MiB",
+                                  "memlock unlimited"},
+                    BrokenMachine{"RingSwitchedOff",
+                                  [](auto& m) {
+                                    m.ring = false;
+                                    m.files["/proc/sys/kernel/io_uring_disabled"] = "2\n";
+                                  },
+                                  "", "io_uring", Verdict::kWarning, "threads", "sysctl kernel.io_uring_disabled=0"},
+                    BrokenMachine{"RingForbidden", [](auto& m) { m.ring = false; }, "", "io_uring", Verdict::kWarning,
+                                  "refused", "seccomp"},
+                    BrokenMachine{"NoFuse", [](auto& m) { m.fuse = false; }, "", "fuse", Verdict::kWarning, "/dev/fuse",
+                                  "modprobe"},
+                    BrokenMachine{"NoFusermount", [](auto& m) { m.fusermount = false; }, "", "fuse", Verdict::kWarning,
+                                  "only root", "fuse3"},
+                    BrokenMachine{"ClockRunsFree", [](auto& m) { m.clock = false; }, "", "clock", Verdict::kWarning,
+                                  "times", "chrony"},
+                    BrokenMachine{"SmallSharedMemory", [](auto& m) { m.spaces["/dev/shm"] = {64U << 20U, 64U << 20U}; },
+                                  "", "shared memory", Verdict::kWarning, "64.0 MiB", "shm-size"},
+                    BrokenMachine{"SharedMemoryNeeded", [](auto& m) { m.spaces.erase("/dev/shm"); }, "shm://one",
+                                  "shared memory", Verdict::kFailure, "no /dev/shm", "remount"},
+                    BrokenMachine{"RdmaWithoutDevice", [](auto&) {}, "ofi+verbs://10.0.0.1:1", "rdma",
+                                  Verdict::kFailure, "no RDMA", "driver"},
+                    BrokenMachine{"RdmaUnused", [](auto& m) { m.devices = {"mlx5_0"}; }, "", "rdma", Verdict::kWarning,
+                                  "mlx5_0", "ofi+verbs"},
+                    BrokenMachine{"PortTaken", [](auto& m) { m.state = Machine::Port::kOther; }, "", "port of server 3",
+                                  Verdict::kFailure, "another program", "another port"},
+                    BrokenMachine{"PortRefused", [](auto& m) { m.state = Machine::Port::kRefused; }, "",
+                                  "port of server 3", Verdict::kFailure, "cannot be listened at", "1024"},
+                    BrokenMachine{"PortOfOutgoingConnections", [](auto&) {}, "tcp://127.0.0.1:40000",
+                                  "port of server 3", Verdict::kWarning, "outgoing", "ip_local_reserved_ports=40000"},
+                    BrokenMachine{"StoreGone", [](auto& m) { m.spaces.erase("/store"); }, "", "store of server 3",
+                                  Verdict::kFailure, "/store", "mount its disk"},
+                    BrokenMachine{"StoreScarce", [](auto& m) { m.spaces["/store"] = {1ULL << 40U, 1ULL << 35U}; }, "",
+                                  "store of server 3", Verdict::kWarning, "32.0 GiB of 1.00 TiB", "spate du"},
+                    BrokenMachine{"StoreFull", [](auto& m) { m.spaces["/store"] = {1ULL << 40U, 0}; }, "",
+                                  "store of server 3", Verdict::kFailure, "0 B of", "new disk"}),
+    [](const testing::TestParamInfo<BrokenMachine>& info) { return info.param.name; });
 
 TEST(Doctor, RootNeedsNoMountHelperAndNoMemoryLockLimit) {
   FakeMachine machine;

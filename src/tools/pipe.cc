@@ -30,9 +30,9 @@ job::Task<Result<void>> put_one(client::Client& client, std::string path) {
   client::NewObject object;
   object.attributes.mode = 0644;
   const std::uint8_t flags = wire::kOpenWrite | wire::kOpenTruncate;
-  const Making making{client::path_from_root(path), "standard input", path};
-  auto file = co_await client.create(making.where, flags, object);
-  if (!file) co_return cannot_make(std::move(file).error(), making);
+  const Destination destination{client::path_from_root(path), "standard input", path};
+  auto file = co_await client.create(destination.where, flags, object);
+  if (!file) co_return cannot_make(std::move(file).error(), destination);
   Progress progress;
   auto moved = co_await pump_in(**file, STDIN_FILENO, false, progress);
   auto closed = co_await (*file)->close();

@@ -36,7 +36,7 @@ void check(ByteView input) {
 
 /// Decodes values that travel inside of messages by themselves.
 template <typename T>
-struct Alone {
+struct AsBody {
   static constexpr std::string_view kName = "value";
   T value;
   template <typename A>
@@ -73,9 +73,9 @@ void run(std::uint8_t kind, std::uint8_t op, ByteView input) {
     case 1: return check<ReplyHeader>(input);
     case 2: return check_body(Which::kRequest, op, input);
     case 3: return check_body(Which::kReply, op, input);
-    case 4: return check<Alone<Capability>>(input);
-    case 5: return check<Alone<SessionTicket>>(input);
-    case 6: return check<Alone<Attributes>>(input);
+    case 4: return check<AsBody<Capability>>(input);
+    case 5: return check<AsBody<SessionTicket>>(input);
+    case 6: return check<AsBody<Attributes>>(input);
     case 7: return check_whole(input);
     default: return;
   }

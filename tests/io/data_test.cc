@@ -79,7 +79,7 @@ class DataTest : public ::testing::TestWithParam<bool> {
       for (std::uint64_t nth = 1; nth < 400; nth += 1 + random_.below(3)) {
         trove::BytestreamFault late;
         late.nth = nth;
-        late.what = trove::BytestreamFault::What::kDelay;
+        late.kind = trove::BytestreamFault::Kind::kDelay;
         late.delay = std::chrono::microseconds(random_.below(1000));
         world_.storage(target).add(late);
       }

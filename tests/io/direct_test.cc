@@ -147,7 +147,7 @@ class DirectLockTest : public DirectTest {
   }
   void begin_held(std::uint64_t offset, std::uint64_t size, DataPath path, Outcome& out) {
     world_.storage(0).add(
-        {.op = BytestreamOp::kWrite, .what = BytestreamFault::What::kDelay, .delay = std::chrono::seconds(3)});
+        {.op = BytestreamOp::kWrite, .kind = BytestreamFault::Kind::kDelay, .delay = std::chrono::seconds(3)});
     begin(offset, size, path, out);
     ASSERT_EQ(out, std::nullopt);
   }

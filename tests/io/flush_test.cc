@@ -104,7 +104,7 @@ TEST_F(FlushTest, TheErrorConcernsOneDatafile) {
 TEST_F(FlushTest, AWriteThatIsUnderWayWhenWriteBackFailsCountsAsLost) {
   write(client_, 0);
   world_.storage(0).add(
-      {.op = BytestreamOp::kWrite, .what = BytestreamFault::What::kDelay, .delay = std::chrono::seconds(2)});
+      {.op = BytestreamOp::kWrite, .kind = BytestreamFault::Kind::kDelay, .delay = std::chrono::seconds(2)});
   std::uint64_t late = 0;
   world_.spawn(write_into(late));
   world_.pass(std::chrono::milliseconds(100));
@@ -118,7 +118,7 @@ TEST_F(FlushTest, AWriteThatIsUnderWayWhenWriteBackFailsCountsAsLost) {
 TEST_F(FlushTest, RequestsThatWaitForASyncShareTheNextOne) {
   write(client_, 0);
   world_.storage(0).add(
-      {.op = BytestreamOp::kSync, .what = BytestreamFault::What::kDelay, .delay = std::chrono::seconds(1)});
+      {.op = BytestreamOp::kSync, .kind = BytestreamFault::Kind::kDelay, .delay = std::chrono::seconds(1)});
   world_.storage(0).add({.op = BytestreamOp::kSync, .nth = 2, .status = Errc::kIoError});
   std::vector<Result<std::uint64_t>> lost;
   for (int i = 0; i < 5; ++i) world_.spawn(flush_into(lost));

@@ -172,7 +172,7 @@ TEST_F(LeasesTest, AWriteThatEndsWhileOthersAreNotedIsNotedLater) {
   ASSERT_TRUE(holder->begin());
   trove::BytestreamFault slow;
   slow.op = trove::BytestreamOp::kNoteChange;
-  slow.what = trove::BytestreamFault::What::kDelay;
+  slow.kind = trove::BytestreamFault::Kind::kDelay;
   slow.delay = std::chrono::milliseconds(5);
   streams_.add(slow);
   const auto noting = begin(parts_.leases.note(kDatafile, {}));

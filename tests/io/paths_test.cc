@@ -160,7 +160,7 @@ TEST_F(PathsTest, AShortReadIsContinued) {
   ASSERT_OK(write(0, pattern(1, kBytes)));
   for (const std::uint64_t nth : {1U, 3U}) {
     world_.storage(0).add(
-        {.op = BytestreamOp::kRead, .nth = nth, .what = BytestreamFault::What::kShortRead, .bytes = 100});
+        {.op = BytestreamOp::kRead, .nth = nth, .kind = BytestreamFault::Kind::kShortRead, .bytes = 100});
   }
   const auto outcome = read(0, kBytes, DataPath::kBuffered);
   ASSERT_OK(outcome);
@@ -172,7 +172,7 @@ TEST_F(PathsTest, AStoreThatStaysShortIsAnErrorEvenAfterTheFirstMessage) {
   ASSERT_OK(write(0, pattern(1, kBytes)));
   for (std::uint64_t nth = 3; nth < 20; ++nth) {
     world_.storage(0).add(
-        {.op = BytestreamOp::kRead, .nth = nth, .what = BytestreamFault::What::kShortRead, .bytes = 0});
+        {.op = BytestreamOp::kRead, .nth = nth, .kind = BytestreamFault::Kind::kShortRead, .bytes = 0});
   }
   EXPECT_ERRC(read(0, kBytes, DataPath::kBuffered), Errc::kIoError);
 }

@@ -44,7 +44,7 @@ TEST_F(PriorityTest, ControlOfServersGoesFirstAndBackgroundLast) {
   ask(server_, wire::Priority::kNormal, "handshake");
   order_.clear();
   trove::BytestreamFault slow;
-  slow.what = trove::BytestreamFault::What::kDelay;
+  slow.kind = trove::BytestreamFault::Kind::kDelay;
   slow.delay = std::chrono::seconds(1);
   world_.storage(0).add(slow);
   ask(client_, wire::Priority::kNormal, "on the device");
@@ -75,7 +75,7 @@ TEST_F(RoomTest, NoMoreRequestsAreUnderWayThanTheServerTakes) {
   order_.clear();
   for (std::size_t i = 0; i < kAsked; ++i) {
     trove::BytestreamFault slow;
-    slow.what = trove::BytestreamFault::What::kDelay;
+    slow.kind = trove::BytestreamFault::Kind::kDelay;
     slow.delay = std::chrono::seconds(1);
     slow.nth = i + 1;
     world_.storage(0).add(slow);

@@ -209,7 +209,7 @@ TEST_F(SessionTest, AFenceEndsRequestsUnderWay) {
 
 TEST_F(SessionTest, AFenceWaitsForStorageThatIsUnderWay) {
   world_.storage(0).add({.op = trove::BytestreamOp::kWrite,
-                         .what = trove::BytestreamFault::What::kDelay,
+                         .kind = trove::BytestreamFault::Kind::kDelay,
                          .delay = std::chrono::seconds(5)});
   Errc code = Errc::kOk;
   bool ended = false;

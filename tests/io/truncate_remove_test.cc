@@ -138,7 +138,7 @@ TEST_F(TruncateRemoveTest, ATruncateThatFailedIsRunAgain) {
 // truncation.
 TEST_F(TruncateRemoveTest, TruncatesWaitForWritesUnderWayAndLaterWritesForThem) {
   world_.storage(0).add(
-      {.op = BytestreamOp::kWrite, .what = BytestreamFault::What::kDelay, .delay = std::chrono::seconds(3)});
+      {.op = BytestreamOp::kWrite, .kind = BytestreamFault::Kind::kDelay, .delay = std::chrono::seconds(3)});
   wire::WriteRequest request = write_request(where_, *datatype::Description::contiguous(0, 1000));
   request.has_inline_data = true;
   std::optional<Result<wire::WriteReply>> early;
@@ -254,7 +254,7 @@ TEST_F(TruncateRemoveTest, AStopBetweenTwoPagesLeavesTheOtherRemovalsToBeRepeate
   bring_back(files.back());
   world_.storage(0).add({.op = BytestreamOp::kRemove,
                          .nth = kPage,
-                         .what = BytestreamFault::What::kDelay,
+                         .kind = BytestreamFault::Kind::kDelay,
                          .delay = std::chrono::seconds(10)});
   const std::uint64_t before = world_.storage(0).posted(BytestreamOp::kRemove);
   world_.restart(true);
@@ -300,7 +300,7 @@ TEST_F(TruncateRemoveTest, ADatafileInUseDoesNotKeepOthersFromBeingRemoved) {
   ASSERT_EQ(write(0, pattern(1, 1000)), Errc::kOk);
   bring_back(kOther);
   world_.storage(0).add(
-      {.op = BytestreamOp::kWrite, .what = BytestreamFault::What::kDelay, .delay = std::chrono::seconds(60)});
+      {.op = BytestreamOp::kWrite, .kind = BytestreamFault::Kind::kDelay, .delay = std::chrono::seconds(60)});
   wire::WriteRequest request = write_request(where_, *datatype::Description::contiguous(0, 1000));
   request.has_inline_data = true;
   std::optional<Result<wire::WriteReply>> under_way;
@@ -318,7 +318,7 @@ TEST_F(TruncateRemoveTest, ADatafileInUseDoesNotKeepOthersFromBeingRemoved) {
 TEST_F(TruncateRemoveTest, ARemovalWaitsForWritesUnderWay) {
   ASSERT_EQ(write(0, pattern(1, 1000)), Errc::kOk);
   world_.storage(0).add(
-      {.op = BytestreamOp::kWrite, .what = BytestreamFault::What::kDelay, .delay = std::chrono::seconds(3)});
+      {.op = BytestreamOp::kWrite, .kind = BytestreamFault::Kind::kDelay, .delay = std::chrono::seconds(3)});
   wire::WriteRequest request = write_request(where_, *datatype::Description::contiguous(0, 1000));
   request.has_inline_data = true;
   std::optional<Result<wire::WriteReply>> under_way;

@@ -6,7 +6,7 @@
 namespace spate::trove {
 namespace {
 
-using What = BytestreamFault::What;
+using Kind = BytestreamFault::Kind;
 
 /// The first `bytes` of a read.
 struct ShortRead {
@@ -45,7 +45,7 @@ std::optional<BytestreamFault> FaultyBytestreams::match(BytestreamOp op) {
     if (planned.fault.op.value_or(op) != op || ++planned.seen != planned.fault.nth || found) continue;
     found = planned.fault;
   }
-  if (found && (found->what != What::kShortRead || op == BytestreamOp::kRead)) {
+  if (found && (found->kind != Kind::kShortRead || op == BytestreamOp::kRead)) {
     ++fired_;
     return found;
   }
@@ -64,13 +64,13 @@ bool FaultyBytestreams::post(const BytestreamRequest& request, void* user, Bytes
     fault->status = Errc::kNotSupported;
   }
   if (!fault) return inner_->post(request, user, done);
-  if (fault->what == What::kFail) {
+  if (fault->kind == Kind::kFail) {
     done = BytestreamCompletion{};
     done.user = user;
     done.status = fault->status;
     return true;
   }
-  if (fault->what == What::kShortRead) return inner_->post(ShortRead(request, fault->bytes).request, user, done);
+  if (fault->kind == Kind::kShortRead) return inner_->post(ShortRead(request, fault->bytes).request, user, done);
   return post_with(*fault, request, user, done);
 }
 
@@ -87,7 +87,7 @@ bool FaultyBytestreams::post_with(const BytestreamFault& fault, const Bytestream
 }
 
 bool FaultyBytestreams::let_go(const BytestreamFault& fault, BytestreamCompletion& completion) {
-  if (fault.what == What::kFailAfter) {
+  if (fault.kind == Kind::kFailAfter) {
     completion.status = fault.status;
     return true;
   }

@@ -14,7 +14,7 @@
 namespace spate::trove {
 
 struct BytestreamFault {
-  enum class What : std::uint8_t {
+  enum class Kind : std::uint8_t {
     kFail,       // not carried out: `status`
     kFailAfter,  // carried out, and yet `status`: an answer lost on its way
     kShortRead,  // a read of the first `bytes` only, with success; other operations are left alone
@@ -22,7 +22,7 @@ struct BytestreamFault {
   };
   std::optional<BytestreamOp> op;  // none: any
   std::uint64_t nth = 1;           // of the matching posts, from 1
-  What what = What::kFail;
+  Kind kind = Kind::kFail;
   Errc status = Errc::kIoError;
   std::uint64_t bytes = 0;
   Duration delay{0};

@@ -8,7 +8,7 @@ namespace spate::trove {
 namespace {
 
 constexpr DatafileId kFile{Handle(1), 0};
-using What = BytestreamFault::What;
+using Kind = BytestreamFault::Kind;
 
 class FaultyBytestreamsTest : public testing::Test {
  protected:
@@ -36,9 +36,9 @@ class FaultyBytestreamsTest : public testing::Test {
     EXPECT_EQ(run(BytestreamOp::kRead, out).bytes, 100U);
     return out[0];
   }
-  void plan(What what, BytestreamOp op, std::uint64_t nth) {
+  void plan(Kind kind, BytestreamOp op, std::uint64_t nth) {
     BytestreamFault fault;
-    fault.what = what;
+    fault.kind = kind;
     fault.op = op;
     fault.nth = nth;
     fault.bytes = 10;
@@ -53,7 +53,7 @@ class FaultyBytestreamsTest : public testing::Test {
 };
 
 TEST_F(FaultyBytestreamsTest, FailsTheNthOfItsKindOnly) {
-  plan(What::kFail, BytestreamOp::kWrite, 2);
+  plan(Kind::kFail, BytestreamOp::kWrite, 2);
   EXPECT_EQ(write(1), Errc::kOk);
   EXPECT_EQ(stored(), std::byte{1});
   EXPECT_EQ(write(2), Errc::kIoError);
@@ -68,7 +68,7 @@ TEST_F(FaultyBytestreamsTest, FailAfterHasItsEffect) {
     SimDiskModel model;
     model.immediate_per_mille = immediate;
     disk.set_model(model);
-    plan(What::kFailAfter, BytestreamOp::kWrite, 1);
+    plan(Kind::kFailAfter, BytestreamOp::kWrite, 1);
     EXPECT_EQ(write(static_cast<int>(immediate % 255)), Errc::kIoError);
     EXPECT_EQ(stored(), static_cast<std::byte>(immediate % 255));
   }
@@ -76,7 +76,7 @@ TEST_F(FaultyBytestreamsTest, FailAfterHasItsEffect) {
 
 TEST_F(FaultyBytestreamsTest, ShortReadTouchesNothingBehind) {
   write(5);
-  plan(What::kShortRead, BytestreamOp::kRead, 1);
+  plan(Kind::kShortRead, BytestreamOp::kRead, 1);
   Bytes out(100);
   const BytestreamCompletion done = run(BytestreamOp::kRead, out);
   EXPECT_EQ(done.status, Errc::kOk);
@@ -90,7 +90,7 @@ TEST_F(FaultyBytestreamsTest, DelayHoldsTheCompletionBack) {
     SimDiskModel model;
     model.immediate_per_mille = immediate;
     disk.set_model(model);
-    plan(What::kDelay, BytestreamOp::kWrite, 1);
+    plan(Kind::kDelay, BytestreamOp::kWrite, 1);
     const MonoTime before = clock.now();
     EXPECT_EQ(write(6), Errc::kOk);
     EXPECT_GE(clock.now() - before, std::chrono::seconds(3));

@@ -22,8 +22,8 @@ trove::ReadMode mode_of(const Operation& operation) {
 
 InodeState state_of(Handle handle, ByteView value) {
   auto record = decode_record<InodeRecord>(value);
-  if (!record || record->handle() != handle) return {InodeState::Is::kUnreadable, {}};
-  return {InodeState::Is::kReadable, *std::move(record)};
+  if (!record || record->handle() != handle) return {InodeState::Status::kUnreadable, {}};
+  return {InodeState::Status::kReadable, *std::move(record)};
 }
 
 }  // namespace

@@ -25,11 +25,11 @@ inline constexpr std::size_t kScanPage = 1000;
 
 /// An inode, or the reason why there is none: it is missing or unreadable.
 struct InodeState {
-  enum class Is : std::uint8_t { kMissing, kUnreadable, kReadable };
-  Is is = Is::kMissing;
+  enum class Status : std::uint8_t { kMissing, kUnreadable, kReadable };
+  Status status = Status::kMissing;
   InodeRecord record;  // kReadable
-  bool missing() const { return is == Is::kMissing; }
-  bool readable() const { return is == Is::kReadable; }
+  bool missing() const { return status == Status::kMissing; }
+  bool readable() const { return status == Status::kReadable; }
   bool directory() const { return readable() && record.is_directory(); }
 };
 using InodeStates = std::unordered_map<Handle, InodeState>;

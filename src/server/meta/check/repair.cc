@@ -14,7 +14,7 @@ using wire::Damage;
 constexpr Duration kWorkPatience = std::chrono::seconds(8);
 constexpr Duration kPollPeriod = std::chrono::milliseconds(20);
 
-Mender mender_of(Damage damage) {
+RepairFunction repair_function_of(Damage damage) {
   switch (damage) {
     case Damage::kDanglingEntry: return mend_dangling_entry;
     case Damage::kMissingDirectory: return mend_missing_directory;
@@ -56,10 +56,11 @@ job::Task<Result<void>> tell_path(Repair& repair) {
 }
 
 Outcome<wire::MetaRepairReply> run_mender(Operation& operation, const wire::MetaRepairRequest& request) {
-  const Mender mender = mender_of(request.finding.damage);
-  if (mender == nullptr) co_return Error::told(Errc::kNotSupported, "a kind of damage that this server does not know");
+  const RepairFunction repair_function = repair_function_of(request.finding.damage);
+  if (repair_function == nullptr)
+    co_return Error::told(Errc::kNotSupported, "a kind of damage that this server does not know");
   Repair repair{operation, request.finding, request.apply, {}};
-  SPATE_CO_TRY(std::ignore, co_await mender(repair));
+  SPATE_CO_TRY(std::ignore, co_await repair_function(repair));
   SPATE_CO_TRY(std::ignore, co_await tell_path(repair));
   co_return std::move(repair.reply);
 }

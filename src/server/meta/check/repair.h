@@ -33,7 +33,7 @@ struct Repair {
   }
 };
 
-using Mender = job::Task<Result<void>> (*)(Repair& repair);
+using RepairFunction = job::Task<Result<void>> (*)(Repair& repair);
 
 // repair_entries.cc
 job::Task<Result<void>> mend_dangling_entry(Repair& repair);

@@ -120,7 +120,7 @@ job::Task<Result<void>> mend_stray_intent(Repair& repair) {
   SPATE_CO_TRY(const auto intent, co_await operation.get<TruncateIntent>(truncate_key(handle)));
   if (!intent) co_return {};
   SPATE_CO_TRY(InodeState inode, co_await inode_state(operation, handle));
-  if (inode.is == InodeState::Is::kUnreadable || (inode.readable() && inode.record.truncating)) co_return {};
+  if (inode.status == InodeState::Status::kUnreadable || (inode.readable() && inode.record.truncating)) co_return {};
   // Finishes the last truncation of the file. Drops an older one, and one whose file is gone.
   if (inode.readable() && inode.record.truncate_generation == intent->generation) {
     if (!repair.confirm("the truncation was finished")) co_return {};
@@ -140,7 +140,7 @@ job::Task<Result<void>> mend_stray_unsettled(Repair& repair) {
   SPATE_CO_TRY(const bool there, co_await is_there(operation, unsettled_key(handle)));
   SPATE_CO_TRY(const InodeState inode, co_await inode_state(operation, handle));
   const bool waits = inode.readable() && !inode.record.attributes.size_known && inode.record.write_opens == 0;
-  if (!there || waits || inode.is == InodeState::Is::kUnreadable) co_return {};
+  if (!there || waits || inode.status == InodeState::Status::kUnreadable) co_return {};
   if (repair.confirm("it was dropped")) operation.erase(unsettled_key(handle));
   co_return {};
 }

@@ -102,7 +102,7 @@ job::Task<Result<void>> check_entry(EntryScan& scan, const Entry& entry, Handle 
   if (directory.directory()) {
     const bool leads_to_directory = child.readable() ? child.directory() : entry.record.type == FileType::kDirectory;
     count(scan, entry, directory.record, leads_to_directory);
-  } else if (directory.is != InodeState::Is::kUnreadable && before != entry.directory) {
+  } else if (directory.status != InodeState::Status::kUnreadable && before != entry.directory) {
     // Reported once, with the first of its entries.
     Finding& finding = scan.reply.findings.emplace_back();
     finding.damage = Damage::kMissingDirectory;

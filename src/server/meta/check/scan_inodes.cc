@@ -15,7 +15,7 @@ using wire::Damage;
 using wire::Finding;
 
 /// The records related to one page of inodes.
-struct Beside {
+struct RelatedRecords {
   std::map<Handle, std::uint64_t> writers;
   std::set<Handle> intents;
   std::set<Handle> unsettled;
@@ -28,7 +28,7 @@ struct InodeScan {
   Operation& operation;
   const wire::MetaScanRequest& request;
   wire::MetaScanReply reply;
-  Beside beside;
+  RelatedRecords related;
 
   Finding& found(Damage damage, const InodeRecord& inode) {
     Finding& finding = reply.findings.emplace_back();
@@ -58,23 +58,23 @@ job::Task<Result<void>> for_each(Operation& operation, trove::KeyRange range, Vi
   co_return {};
 }
 
-job::Task<Result<void>> look_beside(InodeScan& scan, Handle low, Handle high) {
-  Beside& beside = scan.beside;
-  auto open = [&beside](const trove::KeyValue& item) {
+job::Task<Result<void>> read_related(InodeScan& scan, Handle low, Handle high) {
+  RelatedRecords& related = scan.related;
+  auto open = [&related](const trove::KeyValue& item) {
     const auto key = parse_open_key(item.key);
     const auto record = decode_record<OpenRecord>(item.value);
-    if (key && record) beside.writers[key->handle] += record->writers;
+    if (key && record) related.writers[key->handle] += record->writers;
   };
-  auto intent = [&beside](const trove::KeyValue& item) {
-    beside.intents.insert(Handle(parse_id_key(item.key).value_or(0)));
+  auto intent = [&related](const trove::KeyValue& item) {
+    related.intents.insert(Handle(parse_id_key(item.key).value_or(0)));
   };
-  auto unsettled = [&beside](const trove::KeyValue& item) {
-    beside.unsettled.insert(Handle(parse_id_key(item.key).value_or(0)));
+  auto unsettled = [&related](const trove::KeyValue& item) {
+    related.unsettled.insert(Handle(parse_id_key(item.key).value_or(0)));
   };
   SPATE_CO_TRY(std::ignore, co_await for_each(scan.operation, between(KeyKind::kOpen, low, high), open));
   SPATE_CO_TRY(std::ignore, co_await for_each(scan.operation, between(KeyKind::kTruncate, low, high), intent));
   SPATE_CO_TRY(std::ignore, co_await for_each(scan.operation, between(KeyKind::kUnsettled, low, high), unsettled));
-  SPATE_CO_TRY(beside.next, co_await next_handle(scan.operation));
+  SPATE_CO_TRY(related.next, co_await next_handle(scan.operation));
   co_return {};
 }
 
@@ -90,10 +90,10 @@ void check_targets(InodeScan& scan, const InodeRecord& inode) {
 
 void check_file(InodeScan& scan, const InodeRecord& inode) {
   const Handle handle = inode.handle();
-  const auto writers = scan.beside.writers.find(handle);
-  const std::uint64_t writing = writers == scan.beside.writers.end() ? 0 : writers->second;
-  const bool asked_for = scan.beside.unsettled.contains(handle);
-  const bool intended = scan.beside.intents.contains(handle);
+  const auto writers = scan.related.writers.find(handle);
+  const std::uint64_t writing = writers == scan.related.writers.end() ? 0 : writers->second;
+  const bool asked_for = scan.related.unsettled.contains(handle);
+  const bool intended = scan.related.intents.contains(handle);
   if (writing != inode.write_opens) {
     Finding& finding = scan.found(Damage::kWrongOpenCount, inode);
     finding.recorded = inode.write_opens;
@@ -131,7 +131,7 @@ job::Task<Result<void>> check_directory(InodeScan& scan, const InodeRecord& inod
     }
   }
   if (inode.handle() == kRootHandle) co_return {};
-  SPATE_CO_TRY(const bool loop, co_await heads_a_loop(scan.operation, inode, scan.beside.rooted));
+  SPATE_CO_TRY(const bool loop, co_await heads_a_loop(scan.operation, inode, scan.related.rooted));
   if (loop) scan.found(Damage::kDirectoryLoop, inode);
   co_return {};
 }
@@ -142,7 +142,7 @@ job::Task<Result<void>> check_inode(InodeScan& scan, const InodeRecord& inode) {
   fact.version = inode.attributes.version;
   fact.type = inode.attributes.type;
   fact.link_count = inode.attributes.link_count;
-  if (!is_given(scan.operation, scan.beside.next, inode.handle())) scan.found(Damage::kHandleNotGiven, inode);
+  if (!is_given(scan.operation, scan.related.next, inode.handle())) scan.found(Damage::kHandleNotGiven, inode);
   if (inode.is_regular()) {
     tell_last_byte(scan.operation.core().data_groups(), fact, inode);
     check_file(scan, inode);
@@ -169,7 +169,7 @@ Outcome<wire::MetaScanReply> scan_inodes(Operation& operation, const wire::MetaS
   if (!page.entries.empty()) {
     const Handle low(parse_id_key(page.entries.front().key).value_or(0));
     const Handle high(parse_id_key(page.entries.back().key).value_or(UINT64_MAX));
-    SPATE_CO_TRY(std::ignore, co_await look_beside(scan, low, high));
+    SPATE_CO_TRY(std::ignore, co_await read_related(scan, low, high));
   }
   for (const trove::KeyValue& item : page.entries) {
     const Handle handle(parse_id_key(item.key).value_or(0));

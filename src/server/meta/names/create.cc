@@ -16,7 +16,7 @@ constexpr std::uint8_t kRights = wire::kOpenRead | wire::kOpenWrite;
 Result<void> check_request(const Credential& who, const wire::CreateRequest& request) {
   if (!wire::fit_create(request.open_flags)) {
     return Error::told(Errc::kInvalidArgument,
-                       "open flags: a file without a name is opened for writing, and a create does not say for whom");
+                       "create: a temporary file must be opened for writing, and kOpenByUser is not allowed");
   }
   switch (request.type) {
     case FileType::kRegular: return {};
@@ -26,10 +26,11 @@ Result<void> check_request(const Credential& who, const wire::CreateRequest& req
     case FileType::kBlockDevice:
       if (!is_root(who)) return Errc::kNotPermitted;
       break;
-    default: return Error::told(Errc::kInvalidArgument, "create makes neither directories nor symbolic links");
+    default:
+      return Error::told(Errc::kInvalidArgument, "create: the type must be a regular file, fifo, socket or device");
   }
   if ((request.open_flags & ~wire::kOpenExclusive) != 0)
-    return Error::told(Errc::kInvalidArgument, "only files are opened");
+    return Error::told(Errc::kInvalidArgument, "create: open flags are allowed for regular files only");
   return {};
 }
 

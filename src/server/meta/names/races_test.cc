@@ -20,9 +20,9 @@ TestFsOptions overlapping(std::uint64_t seed) {
 }
 
 /// Operations that run at the same time. run() ends when all have ended; then their outcomes are known.
-class Together {
+class ConcurrentOperations {
  public:
-  explicit Together(TestFs& fs) : fs_(fs), gate_(fs.executor) {}
+  explicit ConcurrentOperations(TestFs& fs) : fs_(fs), gate_(fs.executor) {}
 
   template <typename Reply, typename Request>
   void add(Request request, Credential who = alice(), wire::RequestId id = {}) {
@@ -126,10 +126,10 @@ void expect_no_loop(bool by_handles) {
         by_handles ? rename_by_handles(user, "p", "q/b/y", "a") : rename_request("p/a", "q/b/y/a");
     wire::RenameRequest second =
         by_handles ? rename_by_handles(user, "q", "p/a/x", "b") : rename_request("q/b", "p/a/x/b");
-    Together together(fs);
-    together.add<wire::Empty>(std::move(first));
-    together.add<wire::Empty>(std::move(second));
-    const auto codes = together.run();
+    ConcurrentOperations operations(fs);
+    operations.add<wire::Empty>(std::move(first));
+    operations.add<wire::Empty>(std::move(second));
+    const auto codes = operations.run();
     EXPECT_THAT(codes, ::testing::Contains(::testing::Ne(Errc::kOk))) << "seed " << seed;
     both_failed += codes[0] != Errc::kOk && codes[1] != Errc::kOk ? 1 : 0;
     EXPECT_EQ(Auditor(fs).check(), 7U) << "seed " << seed;
@@ -149,10 +149,10 @@ TEST(MetaRaces, RmdirAndCreateCannotBothWin) {
     TestFs fs(overlapping(seed));
     User user(fs, alice());
     ASSERT_OK(user.mkdir("d"));
-    Together together(fs);
-    together.add<wire::Empty>(path_request<wire::RmdirRequest>("d"));
-    together.add<wire::OpenReply>(create_request("d/f"));
-    const auto codes = together.run();
+    ConcurrentOperations operations(fs);
+    operations.add<wire::Empty>(path_request<wire::RmdirRequest>("d"));
+    operations.add<wire::OpenReply>(create_request("d/f"));
+    const auto codes = operations.run();
     EXPECT_EQ((codes[0] == Errc::kOk) + (codes[1] == Errc::kOk), 1) << "seed " << seed;
     if (codes[1] == Errc::kOk) {
       ++created;
@@ -191,10 +191,10 @@ TEST(MetaRaces, ACreateAndARenameOfItsPathHaveAnOrder) {
     ASSERT_OK(user.mkdir("a/d"));
     Errc renamed = Errc::kUnknown;
     Errc seen = Errc::kUnknown;
-    Together together(fs);
-    together.add<wire::OpenReply>(create_request("a/" + detours("d/../", seed % 20) + "d/f"));
-    together.spawn(rename_and_look(fs, detours("a/../", seed / 20) + "a", renamed, seen));
-    const auto codes = together.run();
+    ConcurrentOperations operations(fs);
+    operations.add<wire::OpenReply>(create_request("a/" + detours("d/../", seed % 20) + "d/f"));
+    operations.spawn(rename_and_look(fs, detours("a/../", seed / 20) + "a", renamed, seen));
+    const auto codes = operations.run();
     EXPECT_EQ(renamed, Errc::kOk);
     EXPECT_THAT(codes[0], ::testing::AnyOf(Errc::kOk, Errc::kNotFound));
     EXPECT_EQ(seen, codes[0]) << "seed " << seed;
@@ -207,9 +207,9 @@ TEST(MetaRaces, ACreateAndARenameOfItsPathHaveAnOrder) {
 TEST(MetaRaces, OneOfManyExclusiveCreatesWins) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     TestFs fs(overlapping(seed));
-    Together together(fs);
-    for (int i = 0; i < 8; ++i) together.add<wire::OpenReply>(create_request("f"));
-    const auto codes = together.run();
+    ConcurrentOperations operations(fs);
+    for (int i = 0; i < 8; ++i) operations.add<wire::OpenReply>(create_request("f"));
+    const auto codes = operations.run();
     EXPECT_EQ(std::count(codes.begin(), codes.end(), Errc::kOk), 1);
     EXPECT_EQ(std::count(codes.begin(), codes.end(), Errc::kExists), 7);
     EXPECT_EQ(Auditor(fs).check(), 2U);
@@ -222,9 +222,9 @@ TEST(MetaRaces, CreatesInOneDirectoryFollowEachOtherWithoutConflicts) {
   User user(fs, alice());
   ASSERT_OK(user.mkdir("d"));
   before = fs.store.commits;
-  Together together(fs);
-  for (int i = 0; i < 100; ++i) together.add<wire::OpenReply>(create_request("d/f" + std::to_string(i)));
-  for (const Errc code : together.run()) EXPECT_EQ(code, Errc::kOk);
+  ConcurrentOperations operations(fs);
+  for (int i = 0; i < 100; ++i) operations.add<wire::OpenReply>(create_request("d/f" + std::to_string(i)));
+  for (const Errc code : operations.run()) EXPECT_EQ(code, Errc::kOk);
   EXPECT_EQ(fs.store.commits - before, 100U);  // each won at its first attempt
   EXPECT_EQ(Auditor(fs).check(), 102U);
   EXPECT_EQ(fs.service->core().locks().size(), 0U);
@@ -236,13 +236,13 @@ TEST(MetaRaces, LinkAndUnlinkOfTheLastName) {
     User user(fs, alice());
     ASSERT_OK(user.mkdir("d"));
     ASSERT_OK(user.create_written("f"));
-    Together together(fs);
+    ConcurrentOperations operations(fs);
     wire::LinkRequest link;
     link.existing = at("f");
     link.where = at("d/g");
-    together.add<wire::ObjectReply>(link);
-    together.add<wire::ObjectReply>(path_request<wire::UnlinkRequest>("f"));
-    const auto codes = together.run();
+    operations.add<wire::ObjectReply>(link);
+    operations.add<wire::ObjectReply>(path_request<wire::UnlinkRequest>("f"));
+    const auto codes = operations.run();
     EXPECT_EQ(codes[1], Errc::kOk);
     EXPECT_EQ(user.stat("d/g").has_value(), codes[0] == Errc::kOk);
     EXPECT_EQ(fs.fakes.removals.handles.empty(), codes[0] == Errc::kOk);
@@ -284,13 +284,13 @@ TEST(MetaRaces, AnOpenBesideTheUnlinkOfTheLastNameKeepsTheFileOrFails) {
     fs.fakes.opens.begun.clear();
     SlowHolders holders(fs);
     fs.service->core().parts().leases = &holders;
-    Together together(fs);
+    ConcurrentOperations operations(fs);
     wire::OpenRequest open;
     open.where = at("f");
     open.open_flags = wire::kOpenRead;
-    together.add<wire::OpenReply>(open);
-    together.add<wire::ObjectReply>(path_request<wire::UnlinkRequest>("f"));
-    const auto codes = together.run();
+    operations.add<wire::OpenReply>(open);
+    operations.add<wire::ObjectReply>(path_request<wire::UnlinkRequest>("f"));
+    const auto codes = operations.run();
     EXPECT_EQ(codes[1], Errc::kOk);
     EXPECT_EQ(fs.fakes.removals.handles.empty(), codes[0] == Errc::kOk) << "seed " << seed;
     fs.service->core().parts().leases = nullptr;
@@ -308,22 +308,22 @@ std::string some_short_path(Random& random) {
   return path;
 }
 
-void add_some_operation(Together& together, Random& random) {
+void add_some_operation(ConcurrentOperations& operations, Random& random) {
   const std::string path = some_short_path(random);
   switch (random.below(8)) {
     case 0:
-    case 1: return together.add<wire::ObjectReply>(path_request<wire::MkdirRequest>(path));
-    case 2: return together.add<wire::OpenReply>(create_request(path));
-    case 3: return together.add<wire::ObjectReply>(path_request<wire::UnlinkRequest>(path));
-    case 4: return together.add<wire::Empty>(path_request<wire::RmdirRequest>(path));
+    case 1: return operations.add<wire::ObjectReply>(path_request<wire::MkdirRequest>(path));
+    case 2: return operations.add<wire::OpenReply>(create_request(path));
+    case 3: return operations.add<wire::ObjectReply>(path_request<wire::UnlinkRequest>(path));
+    case 4: return operations.add<wire::Empty>(path_request<wire::RmdirRequest>(path));
     case 5: {
       wire::LinkRequest link;
       link.existing = at(path);
       link.where = at(some_short_path(random));
-      return together.add<wire::ObjectReply>(link);
+      return operations.add<wire::ObjectReply>(link);
     }
-    case 6: return together.add<wire::Empty>(rename_request(path, some_short_path(random), wire::kRenameExchange));
-    default: return together.add<wire::Empty>(rename_request(path, some_short_path(random)));
+    case 6: return operations.add<wire::Empty>(rename_request(path, some_short_path(random), wire::kRenameExchange));
+    default: return operations.add<wire::Empty>(rename_request(path, some_short_path(random)));
   }
 }
 
@@ -333,9 +333,9 @@ TEST(MetaRaces, TheTreeStaysConsistentWhateverOverlaps) {
     TestFs fs(overlapping(seed));
     SeededRandom random(seed + 1000);
     for (int round = 0; round < 4; ++round) {
-      Together together(fs);
-      for (int i = 0; i < 12; ++i) add_some_operation(together, random);
-      for (const Errc code : together.run()) {
+      ConcurrentOperations operations(fs);
+      for (int i = 0; i < 12; ++i) add_some_operation(operations, random);
+      for (const Errc code : operations.run()) {
         EXPECT_NE(code, Errc::kCorrupt) << "seed " << seed;
         EXPECT_NE(code, Errc::kBusy) << "seed " << seed;
       }
