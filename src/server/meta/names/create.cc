@@ -15,8 +15,9 @@ constexpr std::uint8_t kRights = wire::kOpenRead | wire::kOpenWrite;
 
 Result<void> check_request(const Credential& who, const wire::CreateRequest& request) {
   if (!wire::fit_create(request.open_flags)) {
-    return Error::told(Errc::kInvalidArgument,
-                       "create: a temporary file must be opened for writing, and kOpenByUser is not allowed");
+    return Error::told(
+        Errc::kInvalidArgument,
+        "create: a temporary file must be opened for writing; unknown open flags and by_user are refused");
   }
   switch (request.type) {
     case FileType::kRegular: return {};
