@@ -196,18 +196,26 @@ bool leads_in(long directory, const char* path) {
   return false;
 }
 
-/// Whether the path of some process's descriptor, such as "/proc/1234/fd/3", leads to a file of Spate.
-bool leads_to_ours(const char* path) {
-  constexpr char kMemory[] = "/memfd:";
-  for (const char* at = path; *at != '\0'; ++at) {
-    if (!starts_with(at, "/fd/")) continue;
-    char text[32];
-    const long size = raw(SYS_readlink, path, text, sizeof text - 1);
-    if (failed(size)) return false;
-    text[size] = '\0';
-    return starts_with(text, kMemory) && starts_with(text + sizeof kMemory - 1, kDescriptorName);
+/// Whether the path may stand for a descriptor, as "/dev/stdin" or "/proc/1234/fd/3". The back needs memory to find out
+/// for which. So it must not get the file below /proc that malloc() opens while it holds the lock of a heap.
+bool may_be_a_descriptor(const char* path) {
+  if (starts_with(path, "/dev/")) return true;
+  if (!starts_with(path, "/proc/")) return false;
+  for (; *path != '\0'; ++path) {
+    if (starts_with(path, "/fd/")) return true;
   }
   return false;
+}
+
+/// Whether the path of some process's descriptor leads to a file of Spate.
+bool leads_to_ours(const char* path) {
+  constexpr char kMemory[] = "/memfd:";
+  if (!starts_with(path, "/proc/")) return false;
+  char text[32];
+  const long size = raw(SYS_readlink, path, text, sizeof text - 1);
+  if (failed(size)) return false;
+  text[size] = '\0';
+  return starts_with(text, kMemory) && starts_with(text + sizeof kMemory - 1, kDescriptorName);
 }
 
 bool named(long path_word) {
@@ -215,9 +223,7 @@ bool named(long path_word) {
   const char* const path = reinterpret_cast<const char*>(path_word);  // NOLINT(performance-no-int-to-ptr)
   if (path[0] != '/') return front_state.cwd_inside || leads_in(AT_FDCWD, path);
   if (below_a_mount(path)) return true;
-  const bool process = starts_with(path, "/proc/");
-  if (front_state.special_descriptors > 0 && (process || starts_with(path, "/dev/"))) return true;
-  if (process && leads_to_ours(path)) return true;
+  if (may_be_a_descriptor(path) && (front_state.special_descriptors > 0 || leads_to_ours(path))) return true;
   return is_crooked(path) && is_below_when_straight(path);
 }
 
