@@ -20,7 +20,7 @@ class Peers:
 
     def __init__(self, options, server):
         nbd = bench_nbd()
-        more = argparse.Namespace(bin=options.bin, size=options.size, port=options.port + 100, seconds=options.seconds, sendfile_from=0,
+        more = argparse.Namespace(bin=options.bin, size=options.size, port=options.port + 2, seconds=options.seconds, sendfile_from=0,
                                   server_core=options.server_core, client_core=options.client_core)
         self.bench = nbd.Bench(more, server.root, file=server.datafiles()[-1])
         self.server = server

@@ -19,7 +19,7 @@ from paths import refuses_direct  # noqa: E402
 def bench(folder, what, *more):
     """Runs one experiment and returns the JSON that it wrote."""
     out = os.path.join(folder, what + ".json")
-    words = [what, "--bin", BIN, "--port", str(free_ports(3)), "--cores", CORES, "--runs", "1", "--json", out, *more]
+    words = [what, "--bin", BIN, "--port", str(free_ports(20)), "--cores", CORES, "--runs", "1", "--json", out, *more]
     done = subprocess.run([sys.executable, os.path.join(SOURCE, "bench/paths/paths.py"), *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           timeout=120, text=True)
     check(done.returncode == 0, "%s: exit %d\n%s%s" % (what, done.returncode, done.stdout, done.stderr))
