@@ -25,6 +25,7 @@ BAD = [
     ({"filter": "A.Gone"}, "no test A.Gone"),
     ({"test": "gone_test"}, "no test gone_test"),
     ({"kind": "1"}, "unknown ['kind']"),
+    ({"script": "tests/a.py"}, "unknown ['filter', 'test']"),
 ]
 
 
