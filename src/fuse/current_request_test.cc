@@ -94,7 +94,7 @@ TEST_F(CurrentRequestTest, AnInterruptBeforeTheWaitIsAnsweredOnce) {
     begin(kKilled);
     CurrentRequest& current = CurrentRequest::of_this_thread();
     current.begin_wait(request);
-    EXPECT_TRUE(current.abandoned());
+    EXPECT_TRUE(current.abandoned()) << "the killed caller still waits";
     current.end_wait();
   };
   interrupt();
@@ -108,10 +108,10 @@ TEST_F(CurrentRequestTest, AnInterruptBetweenTwoWaitsIsAnsweredOnce) {
     CurrentRequest& current = CurrentRequest::of_this_thread();
     current.begin_wait(request);
     current.end_wait();
-    EXPECT_FALSE(current.abandoned());
+    EXPECT_FALSE(current.abandoned()) << "answered too early";
     interrupt();
     current.begin_wait(request);
-    EXPECT_TRUE(current.abandoned());
+    EXPECT_TRUE(current.abandoned()) << "the killed caller still waits";
     current.end_wait();
   };
   ask();
@@ -125,7 +125,7 @@ TEST_F(CurrentRequestTest, AnInterruptDuringTheWaitIsAnsweredOnceAndTheCallerIsS
     current.begin_wait(request);
     std::thread([this] { interrupt(); }).join();
     current.end_wait();
-    EXPECT_TRUE(current.abandoned());
+    EXPECT_TRUE(current.abandoned()) << "the killed caller still waits";
     EXPECT_EQ(current.caller().uid, 1000U);
     EXPECT_EQ(current.caller().pid, kKilled);
   };
@@ -139,7 +139,7 @@ TEST_F(CurrentRequestTest, OtherSignalsInterruptNothing) {
     CurrentRequest& current = CurrentRequest::of_this_thread();
     current.begin_wait(request);
     current.end_wait();
-    EXPECT_FALSE(current.abandoned());
+    EXPECT_FALSE(current.abandoned()) << "answered too early";
     fuse_reply_err(request, ENOENT);
   };
   interrupt();

@@ -50,7 +50,7 @@ job::Task<Result<void>> Channel::handshake(HandshakeGoal goal, job::StopToken st
   const std::optional<ClientKey> tried = identity_.key;
   const MonoTime begun = network_.executor().now();
   auto result = co_await handshake_at_any_url(goal, stop);
-  // Of a group, a server that leads may refuse the key, and another one then answers that it does not lead.
+  // The leading server of a group may refuse the key. Another server then answers that it does not lead.
   const bool by_one =
       !result && refused_ && refused_->last >= begun && refused_->error.code() == Errc::kUnauthenticated;
   if (result.code() != Errc::kUnauthenticated && !by_one) co_return result;

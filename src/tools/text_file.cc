@@ -23,12 +23,13 @@ Result<void> write_file(const std::string& path, const std::string& text) {
 
 Result<void> replace_file(const std::string& path, const std::string& text) {
   const std::string fresh = path + ".new";
-  SPATE_TRY(std::ignore, write_file(fresh, text));
+  Result<void> done = write_file(fresh, text);
   struct stat old{};
   const bool exists = ::lstat(path.c_str(), &old) == 0 && S_ISREG(old.st_mode);
-  if (exists && ::chmod(fresh.c_str(), old.st_mode & 07777) != 0) return errno_error(errno, "write " + path);
-  if (::rename(fresh.c_str(), path.c_str()) != 0) return errno_error(errno, "write " + path);
-  return {};
+  if (done && exists && ::chmod(fresh.c_str(), old.st_mode & 07777) != 0) done = errno_error(errno, "write " + path);
+  if (done && ::rename(fresh.c_str(), path.c_str()) != 0) done = errno_error(errno, "write " + path);
+  if (!done) ::unlink(fresh.c_str());
+  return done;
 }
 
 }  // namespace spate::tools

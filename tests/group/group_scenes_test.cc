@@ -60,7 +60,7 @@ class GroupScene : public testing::Test {
       *value = counted;
       *told = true;
     });
-    EXPECT_TRUE(run_until([&] { return *told; }, seconds(4)));
+    EXPECT_TRUE(run_until([&] { return *told; }, seconds(4))) << "the request neither succeeds nor fails";
     if (*value) last_ = **value;
     return *value;
   }
@@ -99,9 +99,9 @@ TEST_F(GroupScene, APrimaryThatReachesNeitherTheOthersNorTheCoordinatorSendsItsC
   bool told = false;
   world_->process(first)->count({1, 1, 0, true, false}, [&told](auto value) {
     told = true;
-    EXPECT_FALSE(value);
+    EXPECT_FALSE(value) << "answered though another one may lead";
   });
-  EXPECT_TRUE(run_until([&] { return told; }, seconds(4)));
+  EXPECT_TRUE(run_until([&] { return told; }, seconds(4))) << "the client is kept waiting";
 }
 
 /// As long as nobody can take its place, it has to go on as soon as it reaches the others again.
@@ -110,9 +110,9 @@ TEST_F(GroupScene, APrimaryThatHasSentItsClientsAwayAnswersAgainWhenItReachesThe
   const std::uint32_t first = *leader();
   world_->service().faults.away = true;
   world_->cut(first, backup(), true);
-  EXPECT_FALSE(increment_or_nothing());
+  EXPECT_FALSE(increment_or_nothing()) << "answered though the backup lacks it";
   world_->cut(first, backup(), false);
-  EXPECT_TRUE(run_until([&] { return increment_or_nothing().has_value(); }, seconds(4)));
+  EXPECT_TRUE(run_until([&] { return increment_or_nothing().has_value(); }, seconds(4))) << "it stays silent";
   EXPECT_EQ(*leader(), first);
   EXPECT_EQ(last_, 1U);  // carried out once
 }
