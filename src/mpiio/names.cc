@@ -2,6 +2,7 @@
 #include "mpiio/names.h"
 
 #include <algorithm>
+#include <charconv>
 #include <vector>
 
 namespace spate::mpiio {
@@ -58,6 +59,21 @@ bool has_option(std::string_view options, std::string_view wanted) {
   return false;
 }
 
+/// The user of "user_id=1000", which the kernel shows for each FUSE mount. Nothing: there is no such number.
+std::optional<uid_t> user_in(std::string_view options) {
+  constexpr std::string_view kName = "user_id=";
+  while (!options.empty()) {
+    const std::size_t comma = std::min(options.find(','), options.size());
+    const std::string_view one = options.substr(0, comma);
+    options.remove_prefix(std::min(comma + 1, options.size()));
+    if (!one.starts_with(kName)) continue;
+    uid_t user = 0;
+    const auto read = std::from_chars(one.data() + kName.size(), one.data() + one.size(), user);
+    if (read.ec == std::errc() && read.ptr == one.data() + one.size()) return user;
+  }
+  return std::nullopt;
+}
+
 struct Mount {
   std::string root;   // the part of the file system that is mounted
   std::string point;  // the mount point
@@ -109,7 +125,7 @@ std::optional<Name> resolve(std::string_view name, std::string_view prefixes, st
   return std::nullopt;
 }
 
-std::optional<Name> resolve_on_mount(std::string_view path, std::string_view mountinfo) {
+std::optional<Name> resolve_on_mount(std::string_view path, std::string_view mountinfo, uid_t user) {
   Mount found;
   while (!mountinfo.empty()) {
     const std::size_t end = std::min(mountinfo.find('\n'), mountinfo.size());
@@ -121,6 +137,9 @@ std::optional<Name> resolve_on_mount(std::string_view path, std::string_view mou
   }
   if (found.type != "fuse.spate" || !found.source.starts_with('/') || has_option(found.options, "ro"))
     return std::nullopt;
+  // The source is read as a configuration, which names keys, servers and a log.
+  const auto mounted_by = user_in(found.options);
+  if (!mounted_by || (*mounted_by != 0 && *mounted_by != user)) return std::nullopt;
   const std::string_view rest = found.point == "/" ? path : path.substr(found.point.size());
   return Name{found.source, straighten(found.root + "/" + std::string(rest))};
 }

@@ -2,6 +2,8 @@
 // Finds out which file names are Spate's. Asks neither MPI nor a file system.
 #pragma once
 
+#include <sys/types.h>
+
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,8 +25,8 @@ std::optional<Name> resolve(std::string_view name, std::string_view prefixes, st
 bool has_scheme(std::string_view name);
 
 /// Finds the file of a path on a mount. `path` is absolute and has no symbolic links; `mountinfo` is the text of
-/// /proc/self/mountinfo. Nothing: no mount of Spate has the path, the mount is read-only, or its source (fsname=) is
-/// not an absolute name.
-std::optional<Name> resolve_on_mount(std::string_view path, std::string_view mountinfo);
+/// /proc/self/mountinfo. Nothing: no mount of Spate has the path, the mount is read-only, its source (fsname=) is not
+/// an absolute name, or neither root nor `user` has mounted it. Other users may give a FUSE mount any type and source.
+std::optional<Name> resolve_on_mount(std::string_view path, std::string_view mountinfo, uid_t user);
 
 }  // namespace spate::mpiio

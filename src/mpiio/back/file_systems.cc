@@ -77,7 +77,7 @@ std::optional<Name> resolve_by_mounts(const char* name) {
   if (!place) return std::nullopt;
   std::ifstream file("/proc/self/mountinfo");
   const std::string mounts{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  const auto found = resolve_on_mount(*place, mounts);
+  const auto found = resolve_on_mount(*place, mounts, ::geteuid());
   long outcome = 0;
   return found && connect(found->config, &outcome) != nullptr ? found : std::nullopt;
 }
