@@ -26,17 +26,19 @@ fs::path list_file() {
   return current.empty() ? fs::path() : current.parent_path() / "file-systems";
 }
 
-/// Holds the folder's lock while it lives, so that commands that run at the same time take turns. Without a lock (the
-/// folder cannot be opened) nothing can be written either.
+/// Holds the list's lock while it lives, so that commands that run at the same time take turns. The lock has a file of
+/// its own that only this user can open: whoever may read a file or a folder can hold a lock on it for ever. Without a
+/// lock (the file cannot be made) nothing can be written either.
 class ListLock {
  public:
-  explicit ListLock(const fs::path& folder) : folder_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-    while (folder_ && ::flock(folder_.get(), LOCK_EX) != 0 && errno == EINTR) {
+  explicit ListLock(const fs::path& folder)
+      : file_(::open((folder / "file-systems.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)) {
+    while (file_ && ::flock(file_.get(), LOCK_EX) != 0 && errno == EINTR) {
     }
   }
 
  private:
-  UniqueFd folder_;
+  UniqueFd file_;
 };
 
 /// A command that reads meanwhile finds the old lines or the new ones. A failure is no error of the command: the user

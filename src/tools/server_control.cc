@@ -125,7 +125,9 @@ Result<FolderLock> lock_folder(const std::string& folder, Duration patience) {
 }
 
 Result<FolderLock> lock_configuration(const std::string& folder, Duration patience) {
-  return lock_path(folder, O_RDONLY | O_DIRECTORY, patience, "`spate server add` is at work in " + folder);
+  // A file of its own that only this user can open: whoever may read the folder could hold a lock on it for ever.
+  return lock_path(folder + "/spate.toml.lock", O_RDWR | O_CREAT | O_NOFOLLOW, patience,
+                   "`spate server add` is at work in " + folder);
 }
 
 ServerProcessState look_at_server(const std::string& folder, ServerId server) {

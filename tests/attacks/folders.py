@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Names and folders that a stranger has prepared before root or another user arrives: sockets, logs, homes, pid files."""
+import contextlib
+import fcntl
 import os
 import shutil
 import signal
@@ -240,6 +242,72 @@ def who_is_ready_says_so_himself(fs):
     check(up.returncode != 0, "a stranger's word was taken: %s%s" % said)
 
 
+@contextlib.contextmanager
+def locked_by_a_stranger(*places):
+    """While it lasts, a stranger holds locks (flock) on those of these files and folders that it can open."""
+    ready, told = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.setgroups([])
+        os.setresgid(STRANGER, STRANGER, STRANGER)
+        os.setresuid(STRANGER, STRANGER, STRANGER)
+        held = []
+        for place in places:
+            try:
+                held.append(os.open(place, os.O_RDONLY))
+                fcntl.flock(held[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                pass
+        os.write(told, b"%d" % len(held))
+        signal.pause()
+    try:
+        check(int(os.read(ready, 10)) > 0, "the stranger holds no lock")
+        yield
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def nobody_waits_for_a_strangers_lock(fs):
+    """Whoever may open a file or a folder for reading can hold a lock on it. A stranger does so with the folder of the
+    list of file systems and all that lies there, and with the machine's configuration."""
+    state = fs.root + "/state/spate"
+    with locked_by_a_stranger(state, *(os.path.join(state, name) for name in os.listdir(state))):
+        fs.spate("up", "-q", "--dir", fs.dir, timeout=20)
+    etc = own(fs.root + "/etc", user=0)
+    own(etc + "/spate", user=0)
+    with open(fs.dir + "/spate.toml") as whole, open(etc + "/spate/spate.toml", "w") as copy:
+        copy.write(whole.read().replace("/client.key", "/missing.key"))  # without it nothing is added
+    add = [SPATE, "server", "add", "127.0.0.1", "--storage", fs.root + "/added"]
+    here = ["unshare", "-m", "sh", "-c", 'mount --bind "$0" /etc && exec "$@"', etc]
+    if subprocess.run([*here, "true"], capture_output=True).returncode != 0:
+        print("no name space of mounts can be made here")
+        return
+    for _ in range(2):  # what the first one leaves can be locked, too
+        names = [etc + "/spate/" + name for name in os.listdir(etc + "/spate")]
+        with locked_by_a_stranger(etc + "/spate", *names):
+            done = subprocess.run([*here, *add], env=dict(fs.env, SPATE_FS="/etc/spate/spate.toml"), capture_output=True, text=True, timeout=20)
+        check(done.returncode != 0 and "missing.key" in done.stderr, "spate server add: %d %s" % (done.returncode, done.stderr))
+
+
+def a_strangers_process_is_no_server(fs):
+    """A stranger's process has the name and the arguments of a server of root that does not run."""
+    fs.spate("down", "-q", "--dir", fs.dir)
+    theirs = own(os.path.join(fs.root, "named"))
+    shutil.copy("/bin/sh", theirs + "/spated")
+    words = ["spated", "-c", "read wait", "--config", fs.dir + "/spate.toml", "--server", "2"]
+    stranger = subprocess.Popen(words, executable=theirs + "/spated", stdin=subprocess.PIPE, user=STRANGER, group=STRANGER, extra_groups=[])
+    try:
+        wait_until(lambda: os.readlink("/proc/%d/exe" % stranger.pid) == theirs + "/spated", "the stranger's process is there")
+        fs.up("--tcp-only")
+        check(len(fs.pids()) == 2, "spate up took a stranger's process for a server: %s" % fs.pids())
+        fs.spate("down", "-q", "--dir", fs.dir)
+        check(stranger.poll() is None, "spate down ended a stranger's process")
+    finally:
+        stranger.communicate(timeout=20)
+    fs.up("--tcp-only")
+
+
 def programs_come_from_the_folder_of_the_one_that_runs(fs):
     """A stranger's programs come first in the PATH and in the working directory, and spate is called by a name without
     a folder."""
@@ -284,7 +352,7 @@ def main():
         for each in (a_log_is_no_link, up_takes_no_folder_that_others_prepare,
                      nothing_is_added_to_a_strangers_folder, no_unit_is_written_for_a_stranger,
                      nobody_is_ended_for_a_strangers_pid_file, nobody_is_ended_for_a_strangers_answer, who_is_ready_says_so_himself,
-                     memory_of_a_stranger_is_not_opened,
+                     memory_of_a_stranger_is_not_opened, nobody_waits_for_a_strangers_lock, a_strangers_process_is_no_server,
                      programs_come_from_the_folder_of_the_one_that_runs):
             if sys.argv[1:] and each.__name__ not in sys.argv[1:]:
                 continue
