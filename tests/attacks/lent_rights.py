@@ -5,11 +5,12 @@ bit."""
 import ctypes
 import json
 import os
+import shutil
 import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "integration"))
-from cluster import BIN, SPATE, Cluster, check  # noqa: E402
+from cluster import BIN, SANITIZED, SPATE, Cluster, check  # noqa: E402
 
 NOBODY = 65534
 
@@ -34,6 +35,40 @@ LATE_WAYS = {
     "allocate": "os.posix_fallocate(f, 0, 200000)",
     "copy": "os.copy_file_range(g, f, 4096)",
 }
+# By the functions of libspate, whose file is `f`; `g` is another one.
+LIBRARY_WAYS = {
+    "write": "s.spate_pwrite(f, b'x', 1, 10)",
+    "append": "s.spate_write(opened(p, os.O_WRONLY | os.O_APPEND), b'x', 1)",
+    "truncate": "s.spate_truncate(fs, p, 100)",
+    "cut while it is open": "s.spate_ftruncate(f, 50)",
+    "open and cut": "opened(p, os.O_WRONLY | os.O_TRUNC) and 0",
+    "allocate": "s.spate_fallocate(f, 0, 0, 200000)",
+    "punch": "s.spate_fallocate(f, 3, 0, 4096)",
+    "zero": "s.spate_fallocate(f, 16, 0, 4096)",
+    "copy": "s.spate_copy_file_range(g, None, f, None, 4096, 0)",
+    "list": "s.spate_write_list(f, (ctypes.c_uint64 * 2)(7, 1), 1, (ctypes.c_void_p * 2)(ctypes.addressof(room), 1), 1)",
+}
+LIBRARY_PROLOGUE = """
+import ctypes, os, sys
+s, p = ctypes.CDLL(sys.argv[2]), sys.argv[1].encode()
+fs = ctypes.c_void_p()
+def done(result): return result if result >= 0 else sys.exit("%d" % result)
+def opened(path, flags):
+    file = ctypes.c_void_p()
+    done(s.spate_open(fs, path, flags, 0, ctypes.byref(file)))
+    return file
+for name in ("pwrite", "write", "copy_file_range", "write_list"): getattr(s, "spate_" + name).restype = ctypes.c_ssize_t
+s.spate_pwrite.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_long]
+s.spate_write.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t]
+s.spate_truncate.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_long]
+s.spate_ftruncate.argtypes = [ctypes.c_void_p, ctypes.c_long]
+s.spate_fallocate.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_long, ctypes.c_long]
+s.spate_write_list.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_int]
+room = ctypes.create_string_buffer(8)
+s.spate_copy_file_range.argtypes = [ctypes.c_void_p] * 4 + [ctypes.c_size_t, ctypes.c_uint]
+done(s.spate_connect(ctypes.byref(fs), None, None))
+f, g = opened(p, os.O_RDWR), opened(p + b".source", os.O_RDONLY)
+"""
 # These scripts change nothing.
 HARMLESS = {
     "read": "f = os.open(p, os.O_RDONLY); os.read(f, 10)",
@@ -69,6 +104,15 @@ def by_all_ways(fs, name, path, run):
         lend(fs)
         done = run(["/usr/bin/python3", "-c", PROLOGUE + code, path])
         check(done.returncode == 0 and mode(fs) == 0o6777, "%s, %s: %o, %s" % (name, way, mode(fs), done.stderr.decode()))
+
+
+def by_library(fs, env):
+    library = shutil.copy(os.path.join(BIN, "../src/capi/libspate.so"), fs.root)
+    for way, code in LIBRARY_WAYS.items():
+        lend(fs)
+        done = as_nobody(fs, ["/usr/bin/python3", "-c", LIBRARY_PROLOGUE + "done(" + code + ")", "/program", library], env)
+        check(done.returncode == 0, "library, %s: %s" % (way, done.stderr.decode()))
+        check(mode(fs) == 0o777, "library, %s: the mode is %o" % (way, mode(fs)))
 
 
 def by_late_users(fs, name, path):
@@ -114,6 +158,8 @@ def main():
                 fs.spate("umount", mnt)
         env = {"SPATE_FS": fs.dir + "/spate.toml", "HOME": fs.root + "/home", "XDG_STATE_HOME": fs.root + "/home/state"}
         by_all_ways(fs, "preload", "/spate/program", lambda command: as_nobody(fs, [SPATE, "run", "--", *command], env))
+        if not SANITIZED:
+            by_library(fs, env)
         # Root keeps both bits. setgid on a file that its group may not execute has another meaning and stays.
         lend(fs)
         fs.spate("run", "sh", "-c", "echo more >> /spate/program")

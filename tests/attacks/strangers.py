@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Strangers without a key hold a bounded share of a server's memory, descriptors and time, and a client gets in while they
-come. Attacks: unclaimed messages of many connections; answers that nobody takes; a flood of new connections; silence; lanes
-of shared memory that are filled again and again."""
+come. Attacks: unclaimed messages of many connections; answers that nobody takes; a flood of new connections; silence; one
+address that takes all places; lanes of shared memory that are filled again and again."""
 import os
 import re
 import resource
+import select
 import signal
 import socket
 import sys
@@ -20,6 +21,7 @@ from shm_peer import BULK, CONTROL, Refused, ShmPeer
 
 META = 1
 MOST = 256  # bmi/network.h: StrangerLimits
+DEADLINE = 5  # s, assembly/registry.cc: a stranger that is kept longer than this is dropped in any case
 SILENT = 40
 
 
@@ -29,8 +31,14 @@ class Scene:
         self.pid = fs.pids()[META]
         self.fs_id = int(re.search(r'^id = "([0-9a-f]+)"', open(fs.dir + "/spate.toml").read(), re.M).group(1), 16)
 
-    def peer(self):
-        return wire.Connection(self.fs.port, self.fs_id)
+    def peer(self, source=None):
+        return wire.Connection(self.fs.port, self.fs_id, source=source)
+
+    def asking(self, source):
+        """A stranger whose handshake is under way."""
+        peer = self.peer(source)
+        check(peer.hello_tcp() == wire.OK and peer.hello()[0] == wire.OK, "no hello")
+        return peer
 
     def after_handshake(self):
         peer = self.peer()
@@ -150,6 +158,27 @@ def entry_under_flood(scene):
             attacker.join()
 
 
+def one_address(scene):
+    """One address takes all places, by strangers that are as far in their handshake as anybody. Strangers of other
+    addresses come in and stay, however many of that address follow."""
+    for _ in range(5):
+        crowd = [scene.asking("127.0.0.2") for _ in range(MOST)]
+        begin = time.monotonic()
+        others = [scene.asking("127.0.0.%d" % (3 + i % 10)) for i in range(30)]
+        crowd += [scene.asking("127.0.0.2") for _ in range(MOST)]
+        closed = select.select([peer.socket for peer in others], [], [], 0)[0]
+        slow = time.monotonic() - begin > 0.9 * DEADLINE
+        gone = len(select.select([peer.socket for peer in crowd], [], [], 0)[0])
+        for peer in crowd + others:
+            peer.socket.close()
+        if slow:
+            continue  # those that are closed may have had their time
+        check(not closed, "%d of %d strangers were dropped for those of another address" % (len(closed), len(others)))
+        check(gone >= MOST, "only %d of %d strangers of one address were dropped" % (gone, len(crowd)))
+        return
+    print("this machine is too slow to tell")
+
+
 def by_shared_memory(path, ready, go_on):
     """Fills every place of the server, and each lane again and again. Runs as another user if possible."""
     if os.geteuid() == 0:
@@ -217,7 +246,7 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_N
 # The raw peers here speak version 1 of the protocol.
 with Cluster(io=1, env={"SPATE_AUTH_ALLOW_V1": "yes"}) as fs:
     fs.up()
-    play(fs, silent, unclaimed, answers_not_taken, entry_under_flood)
+    play(fs, silent, unclaimed, answers_not_taken, one_address, entry_under_flood)
 with Cluster(io=1, env={"SPATE_NETWORK_SHM_USERS": "any"}) as fs:
     os.chmod(fs.root, 0o755)
     up_by_shm(fs)

@@ -45,12 +45,13 @@ class Closed(Exception):
 class Connection:
     """One connection to a server. It can send anything."""
 
-    def __init__(self, port, fs=0, seconds=10):
+    def __init__(self, port, fs=0, seconds=10, source=None):
+        """`source`: the address that it comes from."""
         self.fs = fs
         self.client = 0
         self.epoch = 0
         self.tag = 1
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=seconds)
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=seconds, source_address=source and (source, 0))
 
     def __enter__(self):
         return self
