@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """spate_disconnect while another thread is inside a call: it is refused and frees nothing that the call uses.
-disconnect.py LIBRARY"""
+disconnect.py [LIBRARY]"""
 import ctypes
 import errno
 import os
@@ -10,7 +10,7 @@ import sys
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "integration"))
-from cluster import Cluster, check, wait_until
+from cluster import BIN, Cluster, check, wait_until
 
 EPOLL_WAITS = (232, 281, 441)  # epoll_wait, epoll_pwait, epoll_pwait2 on x86-64
 
@@ -22,7 +22,7 @@ def waits_for_the_network(tid):
 
 
 def main():
-    library = ctypes.CDLL(sys.argv[1])
+    library = ctypes.CDLL(sys.argv[1] if len(sys.argv) > 1 else os.path.join(BIN, "../src/capi/libspate.so"))
     library.spate_disconnect.argtypes = [ctypes.c_void_p]
     library.spate_stat.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
     with Cluster(io=1) as fs:
