@@ -7,7 +7,7 @@
 A name in backticks is checked in one of these forms:
   a file or folder      `src/bmi/CMakeLists.txt`, `shm/peer.cc`, `peer.h`: below the root, src/ or src/*/, or anywhere by its last part
   a member              `Sink::completed`: one file that declares Sink has the word `completed`
-  a function or class   `admitted()`, `ModuleFace`: a word of the sources
+  a function or class   `admitted()`, `ModuleBase`: a word of the sources
 A name in capitals within it (NAME) stands for the module that a page follows; see FOLLOWED. Text in other forms is not checked.
 """
 import pathlib

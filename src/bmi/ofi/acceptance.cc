@@ -14,7 +14,7 @@ void Acceptance::on_hello(Endpoint& endpoint, ByteView payload) {
     return;
   }
   if (hello->version_min > kVersionMax || hello->version_max < kVersionMin) {
-    state_.complaints.peer_dropped(
+    state_.peer_log.peer_dropped(
         "a caller", "speaks versions " + std::to_string(hello->version_min) + " to " +
                         std::to_string(hello->version_max) + " of the ofi module's protocol, this side " +
                         std::to_string(kVersionMin) + " to " + std::to_string(kVersionMax) + ": upgrade the older one");
@@ -39,7 +39,7 @@ Peer* Acceptance::stranger(Endpoint& endpoint, const Hello& hello) {
   if (known != nullptr && said_before(*known, hello)) return nullptr;
   if (state_.strangers.find_if([&](Peer* peer) { return said_before(*peer, hello); })) return nullptr;
   if (sessions_.count() >= state_.ofi_options.inbound_limit) {
-    state_.complaints.peer_dropped("a caller", "too many peers");
+    state_.peer_log.peer_dropped("a caller", "too many peers");
     refuse(endpoint, hello, Errc::kBusy);
     return nullptr;
   }
@@ -71,7 +71,7 @@ Peer* Acceptance::returning_peer(Endpoint& endpoint, const Hello& hello) {
     return &peer;
   }
   if (state_.peers.inbound_connected() >= state_.ofi_options.inbound_limit) {
-    state_.complaints.peer_dropped("a caller", "too many peers");
+    state_.peer_log.peer_dropped("a caller", "too many peers");
     refuse(endpoint, hello, Errc::kBusy);
     return nullptr;
   }

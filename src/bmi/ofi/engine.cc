@@ -13,7 +13,7 @@ std::unique_ptr<OfiModule> make_ofi_module(const Clock& clock, OfiOptions option
 }
 
 Engine::Engine(const Clock& clock, const OfiOptions& options)
-    : ModuleFace(clock, options, static_cast<PeerHost&>(*this)),
+    : ModuleBase(clock, options, static_cast<PeerHost&>(*this)),
       timer_(clock),
       agenda_(clock),
       endpoints_(clock, state_.ofi_options, events_, agenda_),

@@ -7,14 +7,14 @@
 
 #include "bmi/ofi/event_loop.h"
 #include "bmi/protocol/event_set.h"
-#include "bmi/protocol/module_face.h"
+#include "bmi/protocol/module_base.h"
 #include "bmi/protocol/wake_timer.h"
 
 namespace spate::bmi::ofi {
 
-/// Thread-safe; see ModuleFace. Life cycle: see Module. The destructor lets sent packets leave and tells connected
+/// Thread-safe; see ModuleBase. Life cycle: see Module. The destructor lets sent packets leave and tells connected
 /// peers, for at most 200 ms, and closes all endpoints; each endpoint of verbs may take 250 ms more.
-class Engine final : public protocol::ModuleFace<Engine, OfiModule, State>, private PeerHost {
+class Engine final : public protocol::ModuleBase<Engine, OfiModule, State>, private PeerHost {
  public:
   Engine(const Clock& clock, const OfiOptions& options);
   ~Engine() override;
@@ -36,7 +36,7 @@ class Engine final : public protocol::ModuleFace<Engine, OfiModule, State>, priv
   PinCounters pin_counters() const override;
   std::vector<ModuleCount> counts() const override;
 
-  // For ModuleFace.
+  // For ModuleBase.
   bool poll() { return loop_.poll(); }
   void settle() { sessions_.settle(); }
   static void complete(const Peer& peer, PeerState& state);

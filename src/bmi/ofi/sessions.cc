@@ -40,7 +40,7 @@ void Sessions::lose_peer(Peer& peer, Errc status) {
   if (was_up) ++state_.ofi_counters.connections_lost;
   if (status == Errc::kProtocol) {
     ++state_.ofi_counters.protocol_errors;
-    state_.complaints.peer_dropped(peer.url, "protocol error");
+    state_.peer_log.peer_dropped(peer.url, "protocol error");
     status = Errc::kConnectionLost;
   }
   if (was_up) {
@@ -62,7 +62,7 @@ void Sessions::lose_peer(Peer& peer, Errc status) {
 
 void Sessions::note_stranger_dropped(const Peer& peer, std::string_view why) {
   ++state_.ofi_counters.strangers_dropped;
-  state_.complaints.stranger_dropped(peer.url, why);
+  state_.peer_log.stranger_dropped(peer.url, why);
 }
 
 UniqueFd watch_process(const Wire& wire, std::uint32_t pid) {

@@ -8,7 +8,7 @@
 #include "bmi/ofi/counters.h"
 #include "bmi/ofi/ofi_module.h"
 #include "bmi/ofi/peer.h"
-#include "bmi/protocol/complaints.h"
+#include "bmi/protocol/peer_log.h"
 #include "bmi/protocol/shared_state.h"
 #include "bmi/strangers.h"
 
@@ -17,7 +17,7 @@ namespace spate::bmi::ofi {
 /// See protocol::SharedState.
 struct State : protocol::SharedState<Peer> {
   State(const Clock& its_clock, const OfiOptions& its_options, PeerHost& its_host)
-      : clock(its_clock), ofi_options(its_options), host(its_host), complaints(its_clock, "bmi/ofi") {}
+      : clock(its_clock), ofi_options(its_options), host(its_host), peer_log(its_clock, "bmi/ofi") {}
 
   Peer& add_peer() {
     return peers.add([this](PeerId id) { return std::make_unique<Peer>(host, *this, id, random.next()); });
@@ -29,7 +29,7 @@ struct State : protocol::SharedState<Peer> {
   SystemRandom random;
   Strangers<Peer*> strangers;  // connected, not admitted
   OfiCounters ofi_counters;
-  protocol::Complaints complaints;
+  protocol::PeerLog peer_log;
 };
 
 }  // namespace spate::bmi::ofi

@@ -68,7 +68,7 @@ bool Sweeper::is_lost(Peer& peer, MonoTime now) {
     return true;
   }
   if (peer.grace_of_withdrawn() <= now) {
-    state_.complaints.peer_dropped(peer.url, "no answer to the cancel of a message that it may read");
+    state_.peer_log.peer_dropped(peer.url, "no answer to the cancel of a message that it may read");
     return true;
   }
   pollfd ended{peer.process.get(), POLLIN, 0};
@@ -81,7 +81,7 @@ bool Sweeper::is_lost(Peer& peer, MonoTime now) {
   } else if (peer.stuck_since == MonoTime::never()) {
     peer.stuck_since = now;
   } else if (now - peer.stuck_since >= milliseconds(state_.ofi_options.stuck_ms)) {
-    state_.complaints.peer_dropped(peer.url, "nothing can be sent to it any more");
+    state_.peer_log.peer_dropped(peer.url, "nothing can be sent to it any more");
     return true;
   }
   return false;

@@ -50,7 +50,7 @@ void Connector::try_connect(Link& link) {
     const std::string why = "held by uid " + std::to_string(credentials->uid) +
                             ", not by a server's user; skipped (network.shm_server_users)";
     ++state_.shm_counters.refused;
-    state_.complaints.peer_dropped(link.remote, why);
+    state_.peer_log.peer_dropped(link.remote, why);
     return attempt_failed(peer, why);
   }
   link.reached = reached_url(link.socket(), true);

@@ -14,7 +14,7 @@ std::unique_ptr<ShmModule> make_shm_module(const Clock& clock, ShmOptions option
 }
 
 Engine::Engine(const Clock& clock, ShmOptions options)
-    : ModuleFace(clock, std::move(options), static_cast<PeerHost&>(*this)),
+    : ModuleBase(clock, std::move(options), static_cast<PeerHost&>(*this)),
       timer_(clock),
       loop_(EventLoop::Parts{state_, events_, links_, polled_, notes_, listeners_, connector_, timer_}) {
   SPATE_CHECK(is_valid(state_.shm_options.geometry) && state_.shm_options.arena_bytes > 0);

@@ -5,14 +5,14 @@
 #include <string>
 #include <vector>
 
-#include "bmi/protocol/module_face.h"
+#include "bmi/protocol/module_base.h"
 #include "bmi/protocol/wake_timer.h"
 #include "bmi/shm/event_loop.h"
 
 namespace spate::bmi::shm {
 
-/// Thread-safe; see ModuleFace. Life cycle: see Module. The destructor closes all links without waiting for peers.
-class Engine final : public protocol::ModuleFace<Engine, ShmModule, State>, private PeerHost {
+/// Thread-safe; see ModuleBase. Life cycle: see Module. The destructor closes all links without waiting for peers.
+class Engine final : public protocol::ModuleBase<Engine, ShmModule, State>, private PeerHost {
  public:
   Engine(const Clock& clock, ShmOptions options);
 
@@ -34,7 +34,7 @@ class Engine final : public protocol::ModuleFace<Engine, ShmModule, State>, priv
   ShmCounters counters() const override;
   std::vector<ModuleCount> counts() const override;
 
-  // For ModuleFace.
+  // For ModuleBase.
   bool poll() { return loop_.poll(); }
   void settle() { links_.settle(); }
   static void complete(const Peer& peer, PeerState& state);

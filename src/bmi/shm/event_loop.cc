@@ -148,7 +148,7 @@ void EventLoop::on_deadline(Link& link) {
   const Op* op = peer->sender().first_withdrawing();
   if (op == nullptr) return;
   if (op->deadline > parts_.state.clock.now()) return parts_.links.deadlines().set(link, op->deadline);
-  parts_.state.complaints.peer_dropped(link.remote, "no answer to the cancel of a message that it may read");
+  parts_.state.peer_log.peer_dropped(link.remote, "no answer to the cancel of a message that it may read");
   parts_.state.lose_later(*peer, Errc::kConnectionLost);
 }
 

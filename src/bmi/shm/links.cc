@@ -32,7 +32,7 @@ void Links::lose_peer(Peer& peer, Errc status) {
   if (peer.state == PeerPhase::kUp) ++state_.shm_counters.connections_lost;
   if (status == Errc::kProtocol) {
     ++state_.shm_counters.protocol_errors;
-    state_.complaints.peer_dropped(peer.link->remote, "protocol error");
+    state_.peer_log.peer_dropped(peer.link->remote, "protocol error");
     status = Errc::kConnectionLost;
   }
   close(peer.link);
@@ -43,7 +43,7 @@ void Links::lose_peer(Peer& peer, Errc status) {
 
 void Links::drop_stranger(Link& link, std::string_view why) {
   ++state_.shm_counters.strangers_dropped;
-  state_.complaints.stranger_dropped(link.remote, why);
+  state_.peer_log.stranger_dropped(link.remote, why);
   if (link.peer != nullptr) return lose_peer(*link.peer, Errc::kConnectionLost);
   ++state_.shm_counters.refused;
   close(&link);

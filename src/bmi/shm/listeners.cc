@@ -43,7 +43,7 @@ void Listeners::accept_from(Listener& listener) {
   const auto take = [&](UniqueFd socket) { accepted(std::move(socket), listener); };
   if (acceptor_.accept(listener.socket.get(), take)) return;
   ++state_.shm_counters.refused;
-  state_.complaints.out_of_descriptors();
+  state_.peer_log.out_of_descriptors();
 }
 
 void Listeners::accepted(UniqueFd socket, Listener& listener) {
@@ -58,8 +58,8 @@ void Listeners::accepted(UniqueFd socket, Listener& listener) {
   link->accepted_at = state_.clock.now();
   if (!events_.watch_socket(*link)) {
     ++state_.shm_counters.refused;
-    state_.complaints.peer_dropped(link->remote,
-                                   errno_error(errno, "epoll_ctl (raise fs.epoll.max_user_watches)").message());
+    state_.peer_log.peer_dropped(link->remote,
+                                 errno_error(errno, "epoll_ctl (raise fs.epoll.max_user_watches)").message());
     return links_.close(link);
   }
   std::uint32_t patience_ms = state_.options->connect_timeout_ms;
@@ -88,7 +88,7 @@ bool Listeners::lets_in(Link& link, const Packet& packet, Welcome& welcome, Hell
   const std::optional<Hello> said = decode_hello(packet.view());
   if (!said) {
     ++state_.shm_counters.protocol_errors;
-    state_.complaints.peer_dropped(link.remote, "not a hello");
+    state_.peer_log.peer_dropped(link.remote, "not a hello");
     return false;
   }
   hello = *said;
@@ -108,12 +108,12 @@ bool Listeners::lets_in(Link& link, const Packet& packet, Welcome& welcome, Hell
   }
   if (packet.descriptor_count == 1) return true;
   ++state_.shm_counters.protocol_errors;
-  state_.complaints.peer_dropped(link.remote, "a hello without its descriptor");
+  state_.peer_log.peer_dropped(link.remote, "a hello without its descriptor");
   return false;
 }
 
 void Listeners::refuse(Link& link, const Welcome& welcome, std::string_view why) {
-  state_.complaints.peer_dropped(link.remote, why);
+  state_.peer_log.peer_dropped(link.remote, why);
   (void)send_packet(link.socket(), encode(welcome), {});
 }
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/random.h"
-#include "bmi/protocol/complaints.h"
+#include "bmi/protocol/peer_log.h"
 #include "bmi/protocol/shared_state.h"
 #include "bmi/shm/arena.h"
 #include "bmi/shm/counters.h"
@@ -28,7 +28,7 @@ struct State : protocol::SharedState<Peer> {
         own_uid(::geteuid()),
         host(its_host),
         arenas(shm_options.arena_bytes),
-        complaints(its_clock, "bmi/shm") {}
+        peer_log(its_clock, "bmi/shm") {}
 
   Peer& add_peer() {
     return peers.add([this](PeerId id) { return std::make_unique<Peer>(host, *this, id, random.next()); });
@@ -42,7 +42,7 @@ struct State : protocol::SharedState<Peer> {
   ArenaPool arenas;
   Strangers<Link*> strangers;  // links that have sent no hello, or whose peer is not admitted
   ShmCounters shm_counters;
-  protocol::Complaints complaints;
+  protocol::PeerLog peer_log;
 };
 
 }  // namespace spate::bmi::shm

@@ -41,7 +41,7 @@ void Connections::block(Connection& connection) {
 
 void Connections::watch_again(Connection& connection) {
   if (events_.watch_again(connection)) return;
-  state_.complaints.peer_dropped(connection.remote, errno_error(errno, "epoll_ctl").message());
+  state_.peer_log.peer_dropped(connection.remote, errno_error(errno, "epoll_ctl").message());
   if (connection.peer == nullptr) return;                      // its deadline ends it
   state_.lose_later(*connection.peer, Errc::kConnectionLost);  // no event of the connection would be reported any more
 }
@@ -60,7 +60,7 @@ void Connections::lose_peer(Peer& peer, Errc status) {
 
 void Connections::drop_stranger(Connection& connection, std::string_view why) {
   ++state_.tcp_counters.strangers_dropped;
-  state_.complaints.stranger_dropped(connection.remote, why);
+  state_.peer_log.stranger_dropped(connection.remote, why);
   if (connection.peer != nullptr) return lose_peer(*connection.peer, Errc::kConnectionLost);
   ++state_.tcp_counters.refused;
   close(&connection);

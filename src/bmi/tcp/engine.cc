@@ -14,7 +14,7 @@ std::unique_ptr<TcpModule> make_tcp_module(const Clock& clock, TcpOptions option
 }
 
 Engine::Engine(const Clock& clock, const TcpOptions& options)
-    : ModuleFace(clock, options, static_cast<PeerHost&>(*this)),
+    : ModuleBase(clock, options, static_cast<PeerHost&>(*this)),
       timer_(clock),
       loop_(EventLoop::Parts{state_, events_, connections_, slices_, sends_, idle_, tls_, listeners_, connector_,
                              timer_}) {
@@ -73,7 +73,7 @@ void Engine::set_link_key(PeerId id, std::uint32_t connection, const Key& key) {
   if (peer == nullptr || peer->state != PeerPhase::kUp) return;
   if (connection != 0 && connection != connection_mark(peer->connections)) return;
   if (peer->has_bulk()) {
-    state_.complaints.peer_dropped(peer->url, "it opened a bulk connection before it was authenticated");
+    state_.peer_log.peer_dropped(peer->url, "it opened a bulk connection before it was authenticated");
     lose_peer(*peer, Errc::kConnectionLost);
   } else {
     peer->link_key = key;

@@ -5,15 +5,15 @@
 #include <string>
 #include <vector>
 
-#include "bmi/protocol/module_face.h"
+#include "bmi/protocol/module_base.h"
 #include "bmi/protocol/wake_timer.h"
 #include "bmi/tcp/event_loop.h"
 
 namespace spate::bmi::tcp {
 
-/// Thread-safe; see ModuleFace. Life cycle: see Module. The destructor closes all connections without waiting for
+/// Thread-safe; see ModuleBase. Life cycle: see Module. The destructor closes all connections without waiting for
 /// peers.
-class Engine final : public protocol::ModuleFace<Engine, TcpModule, State>, private PeerHost {
+class Engine final : public protocol::ModuleBase<Engine, TcpModule, State>, private PeerHost {
  public:
   Engine(const Clock& clock, const TcpOptions& options);
 
@@ -24,7 +24,7 @@ class Engine final : public protocol::ModuleFace<Engine, TcpModule, State>, priv
   Result<PeerId> lookup(std::string_view url, Address address) override;
   void set_link_key(PeerId peer, std::uint32_t connection, const Key& key) override;
   void consumed(PeerId peer, std::uint64_t charge) override;
-  bool progress() override { return events_.used() && ModuleFace::progress(); }
+  bool progress() override { return events_.used() && ModuleBase::progress(); }
   int wait_descriptor() const override { return events_.descriptor(); }
   bool also_wait_for(int fd) override { return events_.wake_for(fd); }
   void stop_waiting_for(int fd) override { events_.wake_no_more_for(fd); }
@@ -41,7 +41,7 @@ class Engine final : public protocol::ModuleFace<Engine, TcpModule, State>, priv
   TcpCounters counters() const override;
   std::vector<ModuleCount> counts() const override;
 
-  // For ModuleFace.
+  // For ModuleBase.
   Result<PostResult> post(const Post& post, bool receive, bool unexpected);
   bool poll() { return loop_.poll(); }
   void settle();

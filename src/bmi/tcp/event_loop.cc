@@ -171,7 +171,7 @@ std::uint64_t EventLoop::serve(Connection& connection, std::uint64_t limit) {
 void EventLoop::connection_failed(Connection& connection, bool protocol) {
   if (protocol) {
     ++parts_.state.tcp_counters.protocol_errors;
-    parts_.state.complaints.peer_dropped(connection.remote, "protocol error");
+    parts_.state.peer_log.peer_dropped(connection.remote, "protocol error");
   }
   Peer* peer = connection.peer;
   if (peer == nullptr) {  // it has not sent a valid hello
@@ -215,7 +215,7 @@ void EventLoop::on_deadline(Connection& connection) {
   if (peer->stranger) return parts_.connections.drop_stranger(connection, "not authenticated in time");
   SendQueue& queue = connection.queue();
   if (!queue.is_front(connection.grace_position) && !queue.has_lent(connection.grace_position)) return;
-  parts_.state.complaints.peer_dropped(connection.remote, "a cancelled message was not taken in time");
+  parts_.state.peer_log.peer_dropped(connection.remote, "a cancelled message was not taken in time");
   parts_.connections.lose_peer(*peer, Errc::kConnectionLost);
 }
 

@@ -22,7 +22,7 @@ void Listeners::accept_from(Listener& listener) {
   const auto take = [&](UniqueFd socket) { accepted(std::move(socket), listener); };
   if (acceptor_.accept(listener.socket.get(), take)) return;
   ++state_.tcp_counters.refused;
-  state_.complaints.out_of_descriptors();
+  state_.peer_log.out_of_descriptors();
 }
 
 void Listeners::accepted(UniqueFd socket, Listener& listener) {
@@ -31,8 +31,8 @@ void Listeners::accepted(UniqueFd socket, Listener& listener) {
   Connection* connection = connections_.add(std::move(socket), hello_handler_, false);
   if (connection == nullptr) {
     ++state_.tcp_counters.refused;
-    return state_.complaints.peer_dropped(name,
-                                          errno_error(errno, "epoll_ctl (raise fs.epoll.max_user_watches)").message());
+    return state_.peer_log.peer_dropped(name,
+                                        errno_error(errno, "epoll_ctl (raise fs.epoll.max_user_watches)").message());
   }
   connection->remote = name;
   connection->accepted_at = state_.clock.now();
@@ -58,17 +58,17 @@ bool Listeners::refuse(Connection& connection, const Welcome& welcome) {
 bool Listeners::on_hello(Connection& connection, const std::byte* bytes) {
   const std::optional<Hello> hello = decode_hello(bytes);
   if (!hello && is_tls(ByteView(bytes, kHelloSize))) {
-    state_.complaints.peer_dropped(connection.remote,
-                                   "the client speaks TLS: its spate.toml may have tcp+tls:// for this tcp:// address");
+    state_.peer_log.peer_dropped(connection.remote,
+                                 "the client speaks TLS: its spate.toml may have tcp+tls:// for this tcp:// address");
     return refuse(connection, Welcome{Errc::kVersionMismatch, kVersionMax, 0, {}});  // in clear: TLS takes it for none
   }
   if (!hello) return false;
   if (hello->version_min > kVersionMax || hello->version_max < kVersionMin) {
-    state_.complaints.peer_dropped(connection.remote, "speaks versions " + std::to_string(hello->version_min) + " to " +
-                                                          std::to_string(hello->version_max) +
-                                                          " of the tcp module's protocol, this side " +
-                                                          std::to_string(kVersionMin) + " to " +
-                                                          std::to_string(kVersionMax) + ": upgrade the older one");
+    state_.peer_log.peer_dropped(connection.remote, "speaks versions " + std::to_string(hello->version_min) + " to " +
+                                                        std::to_string(hello->version_max) +
+                                                        " of the tcp module's protocol, this side " +
+                                                        std::to_string(kVersionMin) + " to " +
+                                                        std::to_string(kVersionMax) + ": upgrade the older one");
     return refuse(connection, Welcome{Errc::kVersionMismatch, kVersionMax, 0, {}});
   }
   return hello->channel == 0 ? accept_control(connection, *hello) : accept_bulk(connection, *hello, bytes);
@@ -166,8 +166,8 @@ bool Listeners::on_proof(Connection& connection, const std::byte* bytes) {
     const LinkProof wanted =
         link_proof(*peer->link_key, Side::kConnector, handshake->hello, handshake->welcome, connection.binding());
     if (equal_secret(wanted, ByteView(bytes, sizeof wanted))) return open_bulk(connection, *peer, handshake->channel);
-    state_.complaints.peer_dropped(connection.remote,
-                                   "a bulk connection that does not prove the key of the connection it names");
+    state_.peer_log.peer_dropped(connection.remote,
+                                 "a bulk connection that does not prove the key of the connection it names");
   }
   ++state_.tcp_counters.refused;
   connections_.close(&connection);

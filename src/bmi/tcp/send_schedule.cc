@@ -106,8 +106,8 @@ std::uint64_t SendSchedule::write(Connection& connection, std::uint64_t limit) {
   if (status == FlushStatus::kBlocked) return bytes;
   if (status == FlushStatus::kBadFile) {
     const int failed = queue.error_number();
-    state_.complaints.peer_dropped(connection.remote,
-                                   errno_error(failed, "a file that was being sent cannot be read").message());
+    state_.peer_log.peer_dropped(connection.remote,
+                                 errno_error(failed, "a file that was being sent cannot be read").message());
     state_.completed(*queue.front_op(), errc_from_errno(failed), 0);
   }
   state_.lose_later(*connection.peer, Errc::kConnectionLost);

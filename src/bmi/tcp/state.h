@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "base/random.h"
-#include "bmi/protocol/complaints.h"
+#include "bmi/protocol/peer_log.h"
 #include "bmi/protocol/shared_state.h"
 #include "bmi/strangers.h"
 #include "bmi/tcp/connection.h"
@@ -18,7 +18,7 @@ namespace spate::bmi::tcp {
 /// See protocol::SharedState.
 struct State : protocol::SharedState<Peer> {
   State(const Clock& its_clock, const TcpOptions& its_options, PeerHost& its_host)
-      : clock(its_clock), tcp_options(its_options), host(its_host), complaints(its_clock, "bmi/tcp") {}
+      : clock(its_clock), tcp_options(its_options), host(its_host), peer_log(its_clock, "bmi/tcp") {}
 
   Peer& add_peer() {
     Peer& peer = peers.add([this](PeerId id) { return std::make_unique<Peer>(host, *this, id, random.next()); });
@@ -33,7 +33,7 @@ struct State : protocol::SharedState<Peer> {
   /// Connections that have sent no hello, and control connections of peers that are not admitted.
   Strangers<Connection*> strangers;
   TcpCounters tcp_counters;
-  protocol::Complaints complaints;
+  protocol::PeerLog peer_log;
 };
 
 }  // namespace spate::bmi::tcp

@@ -27,7 +27,7 @@ Result<void> TlsStarts::ready() {
 bool TlsStarts::begin(Connection& connection, Result<std::unique_ptr<tls::Stream>> stream) {
   if (!stream) {
     ++state_.tcp_counters.tls_failures;
-    state_.complaints.peer_dropped(connection.remote, stream.error().message());
+    state_.peer_log.peer_dropped(connection.remote, stream.error().message());
     if (connection.peer != nullptr) connection.peer->failure = stream.error().message();
     return false;
   }
@@ -65,7 +65,7 @@ void TlsStarts::note_end(const Connection& connection) {
   if (connection.securing) ++state_.tcp_counters.tls_failures;
   const std::string& why = connection.stream()->failure();
   if (why.empty()) return;
-  state_.complaints.peer_dropped(connection.remote, "TLS: " + why);
+  state_.peer_log.peer_dropped(connection.remote, "TLS: " + why);
   if (connection.peer != nullptr) connection.peer->failure = "TLS: " + why;
 }
 

@@ -5,17 +5,17 @@
 
 #include "bmi/pipe/links.h"
 #include "bmi/pipe/pipe_module.h"
-#include "bmi/protocol/module_face.h"
+#include "bmi/protocol/module_base.h"
 
 namespace spate::bmi::pipe {
 namespace {
 
 constexpr std::uint32_t kMaxAnnounced = 8192;
 
-/// Thread-safe; see ModuleFace. Life cycle: see Module. The destructor closes all links without waiting for peers.
-class Engine final : public protocol::ModuleFace<Engine, Module, State>, private PeerHost {
+/// Thread-safe; see ModuleBase. Life cycle: see Module. The destructor closes all links without waiting for peers.
+class Engine final : public protocol::ModuleBase<Engine, Module, State>, private PeerHost {
  public:
-  explicit Engine(const Clock& clock) : ModuleFace(clock, static_cast<PeerHost&>(*this)) {}
+  explicit Engine(const Clock& clock) : ModuleBase(clock, static_cast<PeerHost&>(*this)) {}
 
   std::string_view scheme() const override { return "pipe"; }
   Abilities abilities() const override { return {}; }
@@ -42,12 +42,12 @@ class Engine final : public protocol::ModuleFace<Engine, Module, State>, private
     if (peer != nullptr && peer->consumed(charge)) peer->flush_all();
     deliver(lock);
   }
-  bool progress() override { return used() && ModuleFace::progress(); }
+  bool progress() override { return used() && ModuleBase::progress(); }
   int wait_descriptor() const override { return links_.descriptor(); }
   /// epoll reports levels, so whatever a turn has left shows in the descriptor.
   bool prepare_to_wait() override { return true; }
 
-  // For ModuleFace.
+  // For ModuleBase.
   bool poll() { return links_.poll(); }
   void settle() {
     state_.take_losses([this](Peer& peer, Errc status) { links_.lose_peer(peer, status); });

@@ -54,7 +54,7 @@ void Links::watch_room(Link& link, bool watch) {
 void Links::lose_peer(Peer& peer, Errc status) {
   if (peer.state == PeerPhase::kIdle || peer.state == PeerPhase::kGone) return;
   if (status == Errc::kProtocol) {
-    state_.complaints.peer_dropped(peer.link->remote, "protocol error");
+    state_.peer_log.peer_dropped(peer.link->remote, "protocol error");
     status = Errc::kConnectionLost;
   }
   if (peer.link != nullptr) close(*peer.link);
@@ -68,7 +68,7 @@ void Links::drop(Link& link, std::string_view why) {
   Peer* const peer = link.peer;
   const bool connecting = peer != nullptr && peer->state == PeerPhase::kConnecting;
   if (connecting) peer->failure = why;
-  if (!connecting) state_.complaints.stranger_dropped(link.remote, why);
+  if (!connecting) state_.peer_log.stranger_dropped(link.remote, why);
   if (peer == nullptr) return close(link);
   lose_peer(*peer, connecting ? Errc::kUnreachable : Errc::kConnectionLost);
 }
@@ -110,13 +110,13 @@ Result<std::string> Links::listen(std::string_view url, ContextId context) {
 
 void Links::accept_from(Listener& listener) {
   const auto take = [&](UniqueFd socket) { accepted(std::move(socket), listener); };
-  if (!acceptor_.accept(listener.socket.get(), take)) state_.complaints.out_of_descriptors();
+  if (!acceptor_.accept(listener.socket.get(), take)) state_.peer_log.out_of_descriptors();
 }
 
 void Links::accepted(UniqueFd socket, const Listener& listener) {
-  if (!is_trusted(socket.get())) return state_.complaints.stranger_dropped(listener.url, "it belongs to another user");
+  if (!is_trusted(socket.get())) return state_.peer_log.stranger_dropped(listener.url, "it belongs to another user");
   Link* const link = add(std::move(socket));
-  if (link == nullptr) return state_.complaints.out_of_descriptors();
+  if (link == nullptr) return state_.peer_log.out_of_descriptors();
   link->remote = listener.url;
   link->context = listener.context;
   link->accepted_at = state_.clock.now();

@@ -10,8 +10,8 @@
 
 #include "bmi/pipe/peer.h"
 #include "bmi/protocol/acceptor.h"
-#include "bmi/protocol/complaints.h"
 #include "bmi/protocol/event_set.h"
+#include "bmi/protocol/peer_log.h"
 #include "bmi/protocol/shared_state.h"
 #include "bmi/protocol/wake_timer.h"
 #include "bmi/strangers.h"
@@ -21,7 +21,7 @@ namespace spate::bmi::pipe {
 /// The state that the parts of the module share; see protocol::SharedState.
 struct State : protocol::SharedState<Peer> {
   State(const Clock& its_clock, PeerHost& its_host)
-      : clock(its_clock), host(its_host), complaints(its_clock, "bmi/pipe") {}
+      : clock(its_clock), host(its_host), peer_log(its_clock, "bmi/pipe") {}
 
   Peer& add_peer() {
     return peers.add([this](PeerId id) { return std::make_unique<Peer>(host, *this, id, random.next()); });
@@ -31,7 +31,7 @@ struct State : protocol::SharedState<Peer> {
   PeerHost& host;
   SystemRandom random;
   Strangers<Link*> strangers;  // links that have sent no hello, or whose peer is not admitted
-  protocol::Complaints complaints;
+  protocol::PeerLog peer_log;
 };
 
 struct Listener : Source {

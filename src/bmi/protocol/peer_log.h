@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Complaints: what a module logs about its peers.
+// PeerLog: what a module logs about its peers.
 #pragma once
 
 #include <string_view>
@@ -11,10 +11,10 @@
 namespace spate::bmi::protocol {
 
 /// Thread-safe. It limits its rate, so that no peer can fill the log.
-class Complaints {
+class PeerLog {
  public:
   /// `module`: the folder that speaks, "bmi/tcp".
-  Complaints(const Clock& clock, log::Source module) : module_(module), peers_(clock), strangers_(clock) {}
+  PeerLog(const Clock& clock, log::Source module) : module_(module), peers_(clock), strangers_(clock) {}
 
   /// A peer was dropped, or could not be connected.
   void peer_dropped(std::string_view who, std::string_view why);

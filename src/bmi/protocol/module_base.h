@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ModuleFace: the functions of Module that all modules with this protocol implement alike.
+// ModuleBase: the functions of Module that all modules with this protocol implement alike.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,10 @@ namespace spate::bmi::protocol {
 /// Thread-safe: one lock guards everything except the delivery to the sink. One thread at a time delivers, without the
 /// lock (bmi/outbox.h).
 template <typename Module, typename Interface, typename State>
-class ModuleFace : public Interface {
+class ModuleBase : public Interface {
  public:
-  ModuleFace(const ModuleFace&) = delete;
-  ModuleFace& operator=(const ModuleFace&) = delete;
+  ModuleBase(const ModuleBase&) = delete;
+  ModuleBase& operator=(const ModuleBase&) = delete;
 
   PeerState peer_state(PeerId id) const final {
     const std::lock_guard lock(mutex_);
@@ -85,8 +85,8 @@ class ModuleFace : public Interface {
 
  protected:
   template <typename... Arguments>
-  explicit ModuleFace(Arguments&&... arguments) : state_(std::forward<Arguments>(arguments)...) {}
-  ~ModuleFace() override = default;
+  explicit ModuleBase(Arguments&&... arguments) : state_(std::forward<Arguments>(arguments)...) {}
+  ~ModuleBase() override = default;
 
   /// Adds a peer for lookup(). `remote`: the parsed URL.
   template <typename Remote>

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bmi/protocol/complaints.h"
+#include "bmi/protocol/peer_log.h"
 
 #include "log/fields.h"
 
 namespace spate::bmi::protocol {
 
-void Complaints::peer_dropped(std::string_view who, std::string_view why) {
+void PeerLog::peer_dropped(std::string_view who, std::string_view why) {
   if (const auto more = peers_.admit()) {
     SPATE_LOG(module_, warn, "peer dropped peer={} reason={}{}", who, log::Quoted{why}, *more);
   }
 }
 
-void Complaints::stranger_dropped(std::string_view who, std::string_view why) {
+void PeerLog::stranger_dropped(std::string_view who, std::string_view why) {
   if (const auto more = strangers_.admit()) {
     SPATE_LOG(module_, warn, "stranger dropped: {} peer={}{}", why, who, *more);
   }
 }
 
-void Complaints::out_of_descriptors() {
+void PeerLog::out_of_descriptors() {
   if (const auto more = peers_.admit()) {
     SPATE_LOG(module_, error, "connection refused: out of file descriptors (raise ulimit -n){}", *more);
   }
