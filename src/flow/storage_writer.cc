@@ -14,20 +14,20 @@ job::Task<Result<void>> StorageWriter::write(datatype::SlotCursor& at, ByteView 
       co_await device_.executor().yield();
       continue;
     }
-    SPATE_CO_TRY(std::ignore, co_await write_extents(extents, data.first(bytes), Through::kCache, stop));
+    SPATE_CO_TRY(std::ignore, co_await write_extents(extents, data.first(bytes), WriteMode::kBuffered, stop));
     data = data.subspan(bytes);
   }
   co_return Result<void>();
 }
 
-job::Task<Result<void>> StorageWriter::write_at(std::uint64_t offset, ByteView data, Through through,
+job::Task<Result<void>> StorageWriter::write_at(std::uint64_t offset, ByteView data, WriteMode mode,
                                                 job::StopToken stop) {
   const Extent extent{offset, data.size()};
-  auto written = co_await write_extents({&extent, 1}, data, through, stop);
+  auto written = co_await write_extents({&extent, 1}, data, mode, stop);
   co_return written;
 }
 
-job::Task<Result<void>> StorageWriter::write_extents(std::span<const Extent> extents, ByteView data, Through through,
+job::Task<Result<void>> StorageWriter::write_extents(std::span<const Extent> extents, ByteView data, WriteMode mode,
                                                      job::StopToken stop) {
   // kWrite only reads the memory; the request has one type of span for both directions.
   const MutableByteView from(const_cast<std::byte*>(data.data()), data.size());
@@ -38,8 +38,8 @@ job::Task<Result<void>> StorageWriter::write_extents(std::span<const Extent> ext
   request.memory = {&from, 1};
   request.now = time_;
   request.may_rewrite_gaps = share_.may_rewrite_gaps;
-  request.direct = through != Through::kCache;
-  request.device_memory = through == Through::kDeviceMemory;
+  request.direct = mode != WriteMode::kBuffered;
+  request.device_memory = mode == WriteMode::kDirectFromDevice;
   trove::BytestreamCompletion done;
   if (share_.carrier != nullptr) {
     SPATE_CO_TRY(done, co_await share_.carrier->write(request, stop));

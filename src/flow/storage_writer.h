@@ -10,7 +10,7 @@
 namespace spate::flow {
 
 /// How to write: through the page cache, or past it from main memory or from memory of a PCI device.
-enum class Through : std::uint8_t { kCache, kMainMemory, kDeviceMemory };
+enum class WriteMode : std::uint8_t { kBuffered, kDirect, kDirectFromDevice };
 
 /// Not movable. Not thread-safe: one executor. Writes may overlap in time.
 class StorageWriter {
@@ -26,7 +26,7 @@ class StorageWriter {
   job::Task<Result<void>> write(datatype::SlotCursor& at, ByteView data, job::StopToken stop);
   /// Writes `data` at `offset` of the datafile. If it goes past the page cache, offset, size and memory must be
   /// multiples of the target's alignment. kNotSupported: the target's device cannot reach the other device's memory.
-  job::Task<Result<void>> write_at(std::uint64_t offset, ByteView data, Through through, job::StopToken stop);
+  job::Task<Result<void>> write_at(std::uint64_t offset, ByteView data, WriteMode mode, job::StopToken stop);
   /// Bytes that were written from registered memory.
   std::uint64_t registered_bytes() const { return registered_bytes_; }
   bool has_stat() const { return has_stat_; }
@@ -34,7 +34,7 @@ class StorageWriter {
   const trove::BytestreamStat& stat() const { return stat_; }
 
  private:
-  job::Task<Result<void>> write_extents(std::span<const Extent> extents, ByteView data, Through through,
+  job::Task<Result<void>> write_extents(std::span<const Extent> extents, ByteView data, WriteMode mode,
                                         job::StopToken stop);
 
   Device& device_;

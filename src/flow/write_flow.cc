@@ -57,7 +57,7 @@ void WriteFlow::count_direct() {
 
 job::Task<Result<void>> WriteFlow::write_edges(job::StopToken stop) {
   for (const Edge& edge : edges_) {
-    SPATE_CO_TRY(std::ignore, co_await writer_.write_at(edge.offset, edge.data, Through::kCache, stop));
+    SPATE_CO_TRY(std::ignore, co_await writer_.write_at(edge.offset, edge.data, WriteMode::kBuffered, stop));
     context_.counters.moved(Lane::kBuffered, Direction::kWrite, edge.data.size());
   }
   edges_.clear();
@@ -216,11 +216,11 @@ job::Task<Result<void>> WriteFlow::store(Incoming& in) {
 job::Task<Result<void>> WriteFlow::store_blocks(const BlockAligner::Blocks& blocks, bool in_peer) {
   Result<void> stored;
   if (!in_peer) {
-    stored = co_await writer_.write_at(blocks.offset, blocks.data, Through::kMainMemory, watch_.token());
+    stored = co_await writer_.write_at(blocks.offset, blocks.data, WriteMode::kDirect, watch_.token());
     co_return stored;
   }
   if (!peer_refused_) {
-    stored = co_await writer_.write_at(blocks.offset, blocks.data, Through::kDeviceMemory, watch_.token());
+    stored = co_await writer_.write_at(blocks.offset, blocks.data, WriteMode::kDirectFromDevice, watch_.token());
     if (stored) peer_bytes_ += blocks.data.size();
     if (stored.code() != Errc::kNotSupported) co_return stored;
     peer_refused_ = true;
@@ -242,7 +242,7 @@ job::Task<Result<void>> WriteFlow::write_by_main_memory(const BlockAligner::Bloc
   std::memcpy(buffer.view().data(), blocks.data.data(), blocks.data.size());
   context_.counters.copied_again(Lane::kDirect, Direction::kWrite, blocks.data.size());
   const ByteView data = ByteView(buffer.view()).first(blocks.data.size());
-  auto stored = co_await writer_.write_at(blocks.offset, data, Through::kMainMemory, watch_.token());
+  auto stored = co_await writer_.write_at(blocks.offset, data, WriteMode::kDirect, watch_.token());
   co_return stored;
 }
 
