@@ -99,7 +99,6 @@ void UringBytestreams::start(std::unique_ptr<QueuedOp>& op) {
     op = begun->give_back();
     return;
   }
-  ++ring_operations_;
   RingOp& ring_op = *begun;
   ops_.emplace(&ring_op, std::move(begun));
   advance(ring_op);

@@ -37,9 +37,6 @@ class UringBytestreams final : public LocalBytestreams {
   /// "uring(single_issuer,defer_taskrun)", ...
   std::string describe() const override;
 
-  /// Operations that went through the ring so far.
-  std::uint64_t ring_operations() const { return ring_operations_; }
-
  private:
   UringBytestreams(std::shared_ptr<LocalTarget> target, UringOptions options);
   void start(std::unique_ptr<QueuedOp>& op) override;
@@ -63,7 +60,6 @@ class UringBytestreams final : public LocalBytestreams {
   std::deque<RingStep*> rest_steps_;  // begun, to be given again
   std::deque<RingOp*> waiting_ops_;   // have steps that found the ring full
   std::unordered_map<RingOp*, std::unique_ptr<RingOp>> ops_;
-  std::uint64_t ring_operations_ = 0;
 };
 
 }  // namespace spate::trove
