@@ -90,9 +90,10 @@ Result<void> check_status(int fd, const std::string& path) {
   struct stat status{};
   if (::fstat(fd, &status) != 0) return errno_error(errno, "stat " + path);
   if (!S_ISREG(status.st_mode))
-    return Error::told(Errc::kInvalidArgument, path + " is no key file: not a regular file");
+    return Error::told(Errc::kInvalidArgument, path + " is not a key file, because it is not a regular file");
   if ((status.st_mode & 0177U) != 0) {
-    return Error::told(Errc::kPermissionDenied, "others than its owner may use the key file: run chmod 600 " + path);
+    return Error::told(Errc::kPermissionDenied,
+                       "users other than its owner have access to the key file: run chmod 600 " + path);
   }
   if (status.st_uid != ::geteuid() && ::geteuid() != 0) {
     return Error::told(Errc::kPermissionDenied,
@@ -140,7 +141,7 @@ Result<KeyRing> parse_key_file(std::string_view text, const std::string& path) {
     const std::optional<spate::Key> key = line < kMaxKeys ? parse_line(text.substr(0, text.find('\n'))) : std::nullopt;
     if (!key) {
       return Error::told(Errc::kInvalidArgument,
-                         path + " is no key file: it must hold 64 hex digits, and may hold 7 more such lines");
+                         path + " is not a key file: it must hold 64 hex digits, and may hold 7 more such lines");
     }
     if (line == 0) {
       keys.used = *key;
@@ -174,7 +175,7 @@ Result<ClientKey> parse_client_key(std::string_view text, const std::string& pat
                      fill_from_hex(take_up_to(line, ' '), key.issuer) && fill_from_hex(line, key.secret);
   if (!whole)
     return Error::told(Errc::kInvalidArgument,
-                       path + " is no key file: it begins as a user's key, and then is damaged");
+                       path + " is not a key file: it begins as a user's key, and then is damaged");
   key.restrictions = *restrictions;
   return key;
 }

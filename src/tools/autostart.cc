@@ -79,7 +79,7 @@ std::string unit_name(const std::string& folder) {
 
 Result<void> enable_autostart(const std::string& folder) {
   if (folder.find('\n') != std::string::npos)
-    return Error::told(Errc::kInvalidArgument, "no unit can name a folder with a line break");
+    return Error::told(Errc::kInvalidArgument, "a systemd unit cannot name a folder whose name has a line break");
   const fs::path units = units_folder();
   if (units.empty())
     return Error::told(Errc::kNotFound,

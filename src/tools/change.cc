@@ -52,7 +52,7 @@ int run_mkdir(Context& context, const ChangeOptions& options) {
 /// Refuses names that rm(1) refuses, before anything is removed. Otherwise everything below the name would be gone
 /// already.
 Result<void> check_removable(const std::string& name) {
-  if (name.empty()) return Error::told(Errc::kNotPermitted, "the root is not removed");
+  if (name.empty()) return Error::told(Errc::kNotPermitted, "the root directory cannot be removed");
   if (name == "." || name == "..")
     return Error::told(Errc::kInvalidArgument, "\".\" and \"..\" are not removed: name the directory itself");
   return {};

@@ -55,7 +55,7 @@ Result<std::uint32_t> number_of(const std::string& word, const AccountKind& kind
   if (digits) {
     const std::uint64_t number = word.size() <= 10 ? std::stoull(word) : UINT64_MAX;
     if (number < UINT32_MAX) return static_cast<std::uint32_t>(number);
-    return Error::told(Errc::kInvalidArgument, fmt::format("\"{}\" is no number of a {}", word, kind.word));
+    return Error::told(Errc::kInvalidArgument, fmt::format("\"{}\" is not the numeric id of a {}", word, kind.word));
   }
   if (const auto number = kind.find(word.c_str())) return *number;
   return Error::told(Errc::kInvalidArgument,
@@ -106,7 +106,7 @@ Result<UserKey> restrictions_of(const KeyOptions& options, Random& random) {
   if (!options.until.empty()) {
     SPATE_TRY(key.until, parse_time(options.until));
     if (key.ended(SystemClock().wall()))
-      return Error::told(Errc::kInvalidArgument, "the key would have ended on " + format_time(key.until));
+      return Error::told(Errc::kInvalidArgument, "the key would have expired already, on " + format_time(key.until));
   }
   if (const std::string fault = fault_of(key); !fault.empty()) return Error::told(Errc::kInvalidArgument, fault);
   return key;

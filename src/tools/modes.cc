@@ -41,7 +41,7 @@ bool is_operation(char letter) { return letter == '+' || letter == '-' || letter
 }  // namespace
 
 Result<void> ModeChange::parse_clauses(std::string_view text, std::uint32_t umask, std::vector<Clause>& clauses) {
-  const Error wrong(Errc::kInvalidArgument, "\"" + std::string(text) + "\" is no mode: 0755, or u+x,go-w");
+  const Error wrong(Errc::kInvalidArgument, "\"" + std::string(text) + "\" is not a mode: expected 0755, or u+x,go-w");
   std::size_t at = 0;
   std::uint32_t whose = 0;
   for (; at < text.size() && class_of(text[at]) != 0; ++at) whose |= class_of(text[at]);
@@ -75,7 +75,7 @@ Result<ModeChange> ModeChange::parse(std::string_view text, std::uint32_t umask)
     change.absolute_ = true;
     for (const char digit : text) change.mode_ = change.mode_ * 8 + static_cast<std::uint32_t>(digit - '0');
     if (change.mode_ > kAll)
-      return Error::told(Errc::kInvalidArgument, std::string(text) + " is no mode: at most 7777");
+      return Error::told(Errc::kInvalidArgument, std::string(text) + " is not a mode: the largest is 7777 (octal)");
     return change;
   }
   std::string_view rest = text;

@@ -31,7 +31,7 @@ Result<std::string> address_of_way(const addrinfo& peer) {
     return errno_error(errno, "find a way");
   std::array<char, NI_MAXHOST> text{};
   if (::getnameinfo(reinterpret_cast<sockaddr*>(&own), size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) != 0)
-    return Error::told(Errc::kUnreachable, "this machine's address cannot be printed");
+    return Error::told(Errc::kUnreachable, "the address of this machine cannot be written as text");
   return own.ss_family == AF_INET6 ? "[" + std::string(text.data()) + "]" : std::string(text.data());
 }
 

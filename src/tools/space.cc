@@ -151,7 +151,8 @@ Result<void> set_stripe(assembly::ClientProcess& process, const std::string& pat
     return {};
   }
   if (object)
-    return Error::told(Errc::kExists, "the layout of an existing file stays; set it on a directory, or on a new file");
+    return Error::told(Errc::kExists,
+                       "the layout of an existing file cannot be changed; set one on a directory, or on a new file");
   if (object.code() != Errc::kNotFound) return object.error();
   if (!options.count.empty()) hints.slot_count = static_cast<std::uint32_t>(count);
   if (!options.first.empty()) hints.first_target = TargetId(static_cast<std::uint32_t>(first));

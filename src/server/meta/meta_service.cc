@@ -24,9 +24,9 @@ std::string deed_of(const std::vector<Revocation>& keys) {
 Result<std::vector<Revocation>> revocations_of(const wire::RevokeKeysRequest& request) {
   const std::size_t count = request.keys.size() - (request.has_ends() ? 1 : 0);
   if (count > wire::kMaxRevoked) return Error::told(Errc::kInvalidArgument, "too many keys at once");
-  if (request.has_ends() && count == 0) return Error::told(Errc::kInvalidArgument, "zeros are the id of no key");
+  if (request.has_ends() && count == 0) return Error::told(Errc::kInvalidArgument, "a key id of zeros is not valid");
   if (request.has_ends() && request.ends.size() != count)
-    return Error::told(Errc::kInvalidArgument, "as many ends as keys are needed");
+    return Error::told(Errc::kInvalidArgument, "the request must give an expiry for each key");
   std::vector<Revocation> keys;
   for (std::size_t i = 0; i < count; ++i)
     keys.push_back({request.keys[i], request.has_ends() ? request.ends[i] : WallTime()});

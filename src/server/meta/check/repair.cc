@@ -132,17 +132,19 @@ std::optional<Error> reading_error(ByteView key, ByteView value) {
   switch (static_cast<KeyKind>(key[0])) {
     case KeyKind::kInode: {
       auto record = decode_record<InodeRecord>(value);
-      if (record && record->handle().value != parse_id_key(key)) return Error(Errc::kCorrupt, "another object's inode");
+      if (record && record->handle().value != parse_id_key(key))
+        return Error(Errc::kCorrupt, "the inode record under this key is that of another object");
       return error_of(std::move(record));
     }
     case KeyKind::kEntry:
-      if (!parse_entry_key(key)) return Error(Errc::kCorrupt, "key of an entry");
+      if (!parse_entry_key(key)) return Error(Errc::kCorrupt, "a directory entry has an invalid key in the store");
       return error_of(decode_record<EntryRecord>(value));
     case KeyKind::kOpen:
-      if (!parse_open_key(key)) return Error(Errc::kCorrupt, "key of an open");
+      if (!parse_open_key(key)) return Error(Errc::kCorrupt, "an open record has an invalid key in the store");
       return error_of(decode_record<OpenRecord>(value));
     case KeyKind::kXattr:
-      return parse_xattr_key(key) ? std::optional<Error>() : Error(Errc::kCorrupt, "key of an attribute");
+      return parse_xattr_key(key) ? std::optional<Error>()
+                                  : Error(Errc::kCorrupt, "an extended attribute has an invalid key in the store");
     case KeyKind::kSession: return error_of(decode_record<SessionRecord>(value));
     case KeyKind::kAnswer: return error_of(decode_record<AnswerRecord>(value));
     case KeyKind::kRemoval: return error_of(decode_record<RemovalRecord>(value));

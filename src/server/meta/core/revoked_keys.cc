@@ -64,7 +64,7 @@ job::Task<Result<void>> RevokedKeys::add(std::vector<Revocation> keys, job::Stop
   Revocations entries = entries_of(record_);
   const WallTime now = store_.executor().clock().wall();
   for (const Revocation& key : keys) {
-    if (key.id == KeyId{}) co_return Error::told(Errc::kInvalidArgument, "zeros are the id of no key");
+    if (key.id == KeyId{}) co_return Error::told(Errc::kInvalidArgument, "a key id of zeros is not valid");
     Noted& entry = entries.try_emplace(key.id, Noted{now, key.until}).first->second;
     entry.until = std::max(entry.until, key.until);
   }

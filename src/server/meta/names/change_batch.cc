@@ -54,12 +54,13 @@ std::size_t size_of(const wire::ChangeBatchReply& reply, const wire::Touched& to
 
 job::Task<Result<Bytes>> make(Operation& operation, const wire::BatchedChange& change) {
   const Body body = body_of(change.op);
-  if (body == nullptr) co_return Error(Errc::kNotSupported, "in a batch");
+  if (body == nullptr) co_return Error(Errc::kNotSupported, "this kind of change cannot be part of a batch");
   auto result = co_await body(operation, change.body);
   // A change that must wait for io servers needs a request of its own. Else the others would wait with it.
-  if (!result && operation.take_wait()) co_return Error(Errc::kNotSupported, "in a batch, as it must wait");
+  if (!result && operation.take_wait())
+    co_return Error(Errc::kNotSupported, "a change that must wait for io servers cannot be part of a batch");
   // The answer to a batch cannot wait for truncations.
-  if (result && operation.truncates()) co_return Error(Errc::kNotSupported, "a truncation in a batch");
+  if (result && operation.truncates()) co_return Error(Errc::kNotSupported, "a truncation cannot be part of a batch");
   co_return result;
 }
 

@@ -83,7 +83,7 @@ Result<std::vector<wire::DirectoryEntry>> parse(const std::vector<trove::KeyValu
   entries.reserve(found.size());
   for (const trove::KeyValue& item : found) {
     const auto key = parse_entry_key(item.key);
-    if (!key) return Error(Errc::kCorrupt, "key of an entry");
+    if (!key) return Error(Errc::kCorrupt, "a directory entry has an invalid key in the store");
     SPATE_TRY(const EntryRecord record, decode_record<EntryRecord>(item.value));
     wire::DirectoryEntry& entry = entries.emplace_back();
     entry.name = key->name;

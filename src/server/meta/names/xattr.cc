@@ -211,7 +211,7 @@ Outcome<wire::ListxattrReply> listxattr(Operation& operation, const wire::Listxa
     if (read.status != Errc::kOk) co_return read.status;
     for (const trove::KeyValue& item : read.entries) {
       const auto name = parse_xattr_key(item.key);
-      if (!name) co_return Error(Errc::kCorrupt, "key of an extended attribute");
+      if (!name) co_return Error(Errc::kCorrupt, "an extended attribute has an invalid key in the store");
       const auto space = xattr_space(*name);
       if (space && (*space != XattrSpace::kTrusted || is_root(operation.who()))) reply.names.emplace_back(*name);
     }

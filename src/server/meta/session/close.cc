@@ -111,7 +111,8 @@ Outcome<wire::CloseReply> close(Operation& operation, const wire::CloseRequest& 
 }
 
 Outcome<wire::CloseReply> close_writers(Operation& operation, const wire::CloseWritersRequest& request) {
-  if (request.opens == 0) co_return Error::told(Errc::kInvalidArgument, "a close of no open");
+  if (request.opens == 0)
+    co_return Error::told(Errc::kInvalidArgument, "the request closes nothing: its number of opens is 0");
   auto reply = co_await close(operation, request.close, request.opens);
   co_return reply;
 }

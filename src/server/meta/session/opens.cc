@@ -70,7 +70,7 @@ job::Task<Result<void>> OpenTable::start() {
     if (read.status != Errc::kOk) co_return Error(read.status, "opens in the meta store");
     for (const trove::KeyValue& entry : read.entries) {
       const auto key = parse_open_key(entry.key);
-      if (!key) co_return Error(Errc::kCorrupt, "key of an open in the meta store");
+      if (!key) co_return Error(Errc::kCorrupt, "an open record has an invalid key in the store");
       count(key->client, key->handle, 1);
     }
     more = read.more;
@@ -116,7 +116,8 @@ job::Task<Result<Capability>> OpenTable::add(Operation& operation, InodeRecord& 
     had_one = found.has_value();
     record = found.value_or(record);
   }
-  if (std::max(record.readers, record.writers) >= kMaxOpens) co_return Error::told(Errc::kBusy, "opened too often");
+  if (std::max(record.readers, record.writers) >= kMaxOpens)
+    co_return Error::told(Errc::kBusy, "this client has the file open too many times");
   record.readers += allows(rights, Rights::kRead) ? 1U : 0U;
   record.writers += writes ? 1U : 0U;
   operation.put(key, record);
