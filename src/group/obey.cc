@@ -12,11 +12,11 @@ namespace {
 /// many are under way only if the disk hangs.
 constexpr unsigned kMostUnderWay = 4;
 
-struct Counted {
-  explicit Counted(unsigned& count_in) : count(count_in) { ++count; }
-  Counted(const Counted&) = delete;
-  Counted& operator=(const Counted&) = delete;
-  ~Counted() { --count; }
+struct ScopedCount {
+  explicit ScopedCount(unsigned& count_in) : count(count_in) { ++count; }
+  ScopedCount(const ScopedCount&) = delete;
+  ScopedCount& operator=(const ScopedCount&) = delete;
+  ~ScopedCount() { --count; }
   unsigned& count;
 };
 
@@ -59,7 +59,7 @@ job::Task<Answer> Member::answer(std::shared_ptr<const Message> message) {
 
 job::Task<void> Member::obey(const Message& message, Answer& answer) {
   if (under_way_ >= kMostUnderWay) co_return;  // answer.matched stays false
-  const Counted counted(under_way_);
+  const ScopedCount one_more(under_way_);
   Result<bool> done = true;
   switch (message.kind) {
     case MessageKind::kProbe: co_await log_.settle(); break;

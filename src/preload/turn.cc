@@ -26,12 +26,12 @@ constexpr unsigned kFewWakes = 16;
 constexpr long kPieceNs = 50'000'000;  // time between looks at signals, and at whether the holder of the turn lives
 
 /// The state and the start time in /proc/PID/stat; empty if there is no such process.
-struct Life {
+struct ProcessStat {
   char state = '?';
-  std::uint32_t began = 0;
+  std::uint32_t start_time = 0;
 };
 
-std::optional<Life> life_of(std::uint64_t pid) {
+std::optional<ProcessStat> process_stat(std::uint64_t pid) {
   const std::string path = "/proc/" + std::to_string(pid) + "/stat";
   const long file = raw(SYS_open, path.c_str(), O_RDONLY | O_CLOEXEC);
   if (failed(file)) return std::nullopt;
@@ -42,18 +42,18 @@ std::optional<Life> life_of(std::uint64_t pid) {
   const std::size_t name_end = text.rfind(')');
   if (name_end == std::string_view::npos || name_end + 2 >= text.size()) return std::nullopt;
   text.remove_prefix(name_end + 2);
-  Life life;
-  life.state = text.front();
-  constexpr int kBegan = 19;  // fields after the state
-  for (int i = 0; i < kBegan; ++i) {
+  ProcessStat stat;
+  stat.state = text.front();
+  constexpr int kStartTime = 19;  // fields after the state
+  for (int i = 0; i < kStartTime; ++i) {
     const std::size_t space = text.find(' ');
     if (space == std::string_view::npos) return std::nullopt;
     text.remove_prefix(space + 1);
   }
-  std::uint64_t began = 0;
-  std::from_chars(text.data(), text.data() + text.size(), began);
-  life.began = static_cast<std::uint32_t>(began);
-  return life;
+  std::uint64_t start_time = 0;
+  std::from_chars(text.data(), text.data() + text.size(), start_time);
+  stat.start_time = static_cast<std::uint32_t>(start_time);
+  return stat;
 }
 
 /// Some bits of the number in "pid:[4026531836]".
@@ -68,8 +68,8 @@ std::uint64_t own_space() {
   return number & kSpaceMask;
 }
 
-std::uint64_t word_of(std::uint64_t pid, std::uint64_t space, std::uint32_t began) {
-  return (pid & kPidMask) | space << kSpaceShift | std::uint64_t{began} << 32U;
+std::uint64_t word_of(std::uint64_t pid, std::uint64_t space, std::uint32_t start_time) {
+  return (pid & kPidMask) | space << kSpaceShift | std::uint64_t{start_time} << 32U;
 }
 
 std::atomic<std::uint64_t> own{0};  // 0: not read yet
@@ -78,8 +78,8 @@ std::uint64_t own_word() {
   const std::uint64_t known = own.load(std::memory_order_relaxed);
   if (known != 0) return known;
   const auto pid = static_cast<std::uint64_t>(raw(SYS_getpid));
-  const auto life = life_of(pid);
-  const std::uint64_t word = word_of(pid, own_space(), life ? life->began : 0);
+  const auto stat = process_stat(pid);
+  const std::uint64_t word = word_of(pid, own_space(), stat ? stat->start_time : 0);
   own.store(word, std::memory_order_relaxed);
   return word;
 }
@@ -89,9 +89,9 @@ bool broker_lives(std::uint64_t word) {
   const std::uint64_t space = word >> kSpaceShift & kSpaceMask;
   if (pid == 0) return false;
   if (space != (own_word() >> kSpaceShift & kSpaceMask)) return true;
-  const auto life = life_of(pid);
-  if (!life || word_of(pid, space, life->began) != (word & ~kWaiters)) return false;
-  return life->state != 'Z' && life->state != 'X';
+  const auto stat = process_stat(pid);
+  if (!stat || word_of(pid, space, stat->start_time) != (word & ~kWaiters)) return false;
+  return stat->state != 'Z' && stat->state != 'X';
 }
 
 /// False: the word has not changed for a while. The futex is the low half of the word, because x86-64 is little-endian.

@@ -10,14 +10,14 @@ constexpr std::size_t kPeersBetweenPrunings = 64;
 
 }  // namespace
 
-Peers::Counted::Counted(Peers& peers, const std::shared_ptr<Peer>& peer)
+Peers::RequestCount::RequestCount(Peers& peers, const std::shared_ptr<Peer>& peer)
     : peers_(peers), stranger_(peer->admitted ? nullptr : peer) {
   if (stranger_ == nullptr) return;
   ++stranger_->under_way;
   ++peers_.strangers_requests_;
 }
 
-Peers::Counted::~Counted() {
+Peers::RequestCount::~RequestCount() {
   if (stranger_ == nullptr) return;
   --stranger_->under_way;
   --peers_.strangers_requests_;

@@ -38,12 +38,12 @@ class Peers {
   void drop(Peer& peer, std::string_view why);
 
   /// Counts a request while it is under way, if its sender is a stranger when it comes. Lives on the call's frame.
-  class Counted {
+  class RequestCount {
    public:
-    Counted(Peers& peers, const std::shared_ptr<Peer>& peer);
-    Counted(const Counted&) = delete;
-    Counted& operator=(const Counted&) = delete;
-    ~Counted();
+    RequestCount(Peers& peers, const std::shared_ptr<Peer>& peer);
+    RequestCount(const RequestCount&) = delete;
+    RequestCount& operator=(const RequestCount&) = delete;
+    ~RequestCount();
 
    private:
     Peers& peers_;

@@ -183,7 +183,7 @@ job::Task<void> Server::answer(Arrived request) {
   Call call = call_of(request);
   if (network_.network().bound(request.message.peer) == call.address) {  // otherwise nobody waits for an answer
     call.places = &places_;
-    const Peers::Counted counted(peers_, call.peer);
+    const Peers::RequestCount counted(peers_, call.peer);
     if (peers_.has_room_for(*call.peer)) {
       co_await take(call, std::as_const(request.message.payload).view());
     } else {

@@ -155,20 +155,20 @@ bool Bypass::has_room(Held& held, std::uint64_t size) {
   return held.file->has_space();
 }
 
-job::Task<Result<std::optional<Bypass::Moved>>> Bypass::move(const SlotWork& work) {
+job::Task<Result<std::optional<Bypass::MoveResult>>> Bypass::move(const SlotWork& work) {
   const HeldPtr held = find(work.slot, work.is_write);  // keeps the lease alive if it leaves the table during the move
-  if (held == nullptr) co_return std::optional<Moved>();
+  if (held == nullptr) co_return std::optional<MoveResult>();
   if (work.is_write && !has_room(*held, work.what.total_bytes())) {
     slots_[work.slot].not_before = session_.executor().now() + session_.options().bypass_when.ask_again_after;
     let_go(work.slot, held);
-    co_return std::optional<Moved>();  // the server knows how much may be written, and says which device is full
+    co_return std::optional<MoveResult>();  // the server knows how much may be written, and says which device is full
   }
   if (work.is_write) {
     const bool ours = held->file->size().has_value();
     if (!ours) held->file->disown();  // the descriptor may belong to the program by now, so it must not be closed here
     if (!ours || !held->words().begin()) {
       let_go(work.slot, held);
-      co_return std::optional<Moved>();
+      co_return std::optional<MoveResult>();
     }
   }
   LocalMove move(work);
@@ -186,14 +186,14 @@ job::Task<Result<std::optional<Bypass::Moved>>> Bypass::move(const SlotWork& wor
   if (!work.is_write && !size) {
     held->file->disown();
     let_go(work.slot, held);
-    co_return std::optional<Moved>();  // the bytes came from another file; the server's read replaces them
+    co_return std::optional<MoveResult>();  // the bytes came from another file; the server's read replaces them
   }
   if (move.status() != Errc::kOk) co_return move.status();
   (work.is_write ? held->written_bytes : held->read_bytes) += move.bytes();
   bytes_moved_ += move.bytes();
   const std::uint64_t granted = held->words().counter;
-  const Moved moved{move.bytes(), size.value_or(0), granted == 0 ? 0 : granted + 1};
-  co_return std::optional<Moved>(moved);
+  const MoveResult moved{move.bytes(), size.value_or(0), granted == 0 ? 0 : granted + 1};
+  co_return std::optional<MoveResult>(moved);
 }
 
 job::Task<void> Bypass::give_back(Limits limits) {

@@ -50,14 +50,14 @@ class Bypass {
   const std::string& refusal() const { return refusal_; }
 
   /// The result of one slot's share.
-  struct Moved {
+  struct MoveResult {
     std::uint64_t bytes = 0;
     std::uint64_t datafile_bytes = 0;  // size of the datafile after the move
     std::uint64_t counter = 0;         // a lower bound of the datafile's change counter; 0: unknown
   };
   /// Nothing: the server has recalled the lease, and must be asked to move the data. kLostWrite: the server has fenced
   /// this client in the middle of the write, so the written data may be lost.
-  job::Task<Result<std::optional<Moved>>> move(const SlotWork& work);
+  job::Task<Result<std::optional<MoveResult>>> move(const SlotWork& work);
 
   /// Call it before the file is closed. Tells the servers how much was moved, and returns all leases.
   job::Task<void> give_back(Limits limits);

@@ -47,12 +47,12 @@ std::vector<Params> params_of_all(const CollectiveAccess& work, const Params& ow
 std::string named(const CollectiveAccess& work) { return (work.write ? "write " : "read ") + work.file.path; }
 
 /// Each rank moves its own pieces, without two phases.
-Moved move_alone(const CollectiveAccess& work) {
+CollectiveResult move_alone(const CollectiveAccess& work) {
   const long moved = transfer(work.file, work.write, work.first, work.memory);
   return {moved, agree(work.file, work.communicator, failure_of(moved, named(work)))};
 }
 
-Moved two_phases(const CollectiveAccess& work, const std::vector<Params>& all_params) {
+CollectiveResult two_phases(const CollectiveAccess& work, const std::vector<Params>& all_params) {
   const File& file = work.file;
   std::int64_t begin = INT64_MAX;
   std::int64_t end = 0;
@@ -69,7 +69,7 @@ Moved two_phases(const CollectiveAccess& work, const std::vector<Params>& all_pa
   if (too_sparse(all_params, domains)) return move_alone(work);
   const Exchanged exchanged = move_in_two_phases(work, domains);
   const Failure own = failure_of(exchanged.outcome, named(work));
-  Moved moved{static_cast<long>(work.memory.bytes), agree(file, work.communicator, own)};
+  CollectiveResult moved{static_cast<long>(work.memory.bytes), agree(file, work.communicator, own)};
   if (work.write || moved.failure.failed()) return moved;
   std::int64_t eof = exchanged.eof;
   work.communicator.all_reduce({&eof, 1}, MPI_MIN);
@@ -82,7 +82,7 @@ Moved two_phases(const CollectiveAccess& work, const std::vector<Params>& all_pa
 
 }  // namespace
 
-Moved transfer_collectively(const CollectiveAccess& work, const Failure& own) {
+CollectiveResult transfer_collectively(const CollectiveAccess& work, const Failure& own) {
   const File& file = work.file;
   const std::vector<Params> all_params = params_of_all(work, params_of(work, own));
   StrategyHistory& history = history_of(work);
@@ -100,7 +100,7 @@ Moved transfer_collectively(const CollectiveAccess& work, const Failure& own) {
   if (choice == Choice::kEnable) return two_phases(work, all_params);
   const Strategy strategy = history.choose(all_params);
   const double begin = PMPI_Wtime();
-  Moved moved = strategy == Strategy::kTwoPhase ? two_phases(work, all_params) : move_alone(work);
+  CollectiveResult moved = strategy == Strategy::kTwoPhase ? two_phases(work, all_params) : move_alone(work);
   if (moved.failure.failed()) return moved;  // it took less than others would
   history.keep(std::max<std::int64_t>(1, static_cast<std::int64_t>((PMPI_Wtime() - begin) * 1e9)));
   return moved;

@@ -7,13 +7,13 @@
 namespace spate::mpiio {
 
 /// The result of a collective access on this rank.
-struct Moved {
+struct CollectiveResult {
   long bytes = 0;
   Failure failure;
 };
 
 /// transfer() of all ranks. `own`: an error in this rank's arguments. If any rank has one, no rank moves anything.
 /// Every rank returns; if one fails, all fail.
-Moved transfer_collectively(const CollectiveAccess& work, const Failure& own);
+CollectiveResult transfer_collectively(const CollectiveAccess& work, const Failure& own);
 
 }  // namespace spate::mpiio

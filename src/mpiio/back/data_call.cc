@@ -81,7 +81,7 @@ void DataCall::move_alone() {
 }
 
 void DataCall::move_together(const Communicator& communicator) {
-  Moved moved = transfer_collectively({file_, communicator, call_.write, first_, memory_}, failure_);
+  CollectiveResult moved = transfer_collectively({file_, communicator, call_.write, first_, memory_}, failure_);
   bytes_ = moved.bytes;
   failure_ = std::move(moved.failure);
 }
