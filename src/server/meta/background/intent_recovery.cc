@@ -238,8 +238,8 @@ job::Task<Result<bool>> FileIntentRecovery::step(Handle handle, Work& work) {
   } else if (wants_size && !todo.flag_alone()) {
     SPATE_CO_TRY(std::ignore, co_await settle(*std::move(todo.inode)));
   } else {
-    Errand errand = [this, handle](Operation& operation) { return drop_records(operation, handle); };
-    SPATE_CO_TRY(std::ignore, co_await core_.run_errand(std::move(errand), trove::Durability::kProcess, stopping_));
+    InternalChange change = [this, handle](Operation& operation) { return drop_records(operation, handle); };
+    SPATE_CO_TRY(std::ignore, co_await core_.run_internal(std::move(change), trove::Durability::kProcess, stopping_));
   }
   co_return true;
 }
@@ -254,11 +254,11 @@ job::Task<Result<void>> FileIntentRecovery::finish_truncation(Handle handle, Tru
     SPATE_LOG("server/meta", warn, "truncation given up, it was refused handle={} error={}", handle.value,
               data.error().message());
   }
-  Errand errand = [this, handle, generation, &data](Operation& operation) {
+  InternalChange change = [this, handle, generation, &data](Operation& operation) {
     return data ? store_truncation(operation, handle, generation, *data)
                 : give_up_truncation(operation, handle, generation, data.error());
   };
-  auto stored = co_await core_.run_errand(std::move(errand), trove::Durability::kProcess, stopping_);
+  auto stored = co_await core_.run_internal(std::move(change), trove::Durability::kProcess, stopping_);
   co_return stored;
 }
 
@@ -286,10 +286,10 @@ job::Task<Result<void>> FileIntentRecovery::settle(InodeRecord inode) {
   const std::uint64_t generation = inode.write_generation;
   SPATE_CO_TRY(const wire::DataSummary data,
                co_await core_.parts().io->stat(handle, *std::move(inode.layout), stopping_));
-  Errand errand = [this, handle, generation, &data](Operation& operation) {
+  InternalChange change = [this, handle, generation, &data](Operation& operation) {
     return store_size(operation, handle, generation, data);
   };
-  auto stored = co_await core_.run_errand(std::move(errand), trove::Durability::kProcess, stopping_);
+  auto stored = co_await core_.run_internal(std::move(change), trove::Durability::kProcess, stopping_);
   co_return stored;
 }
 

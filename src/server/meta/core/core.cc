@@ -325,7 +325,8 @@ job::Task<Result<Bytes>> MetaCore::answer_again(Operation& operation, AnswerReco
   co_return std::move(answer.body);
 }
 
-job::Task<Result<void>> MetaCore::run_errand(Errand change, trove::Durability durability, job::StopToken stop) {
+job::Task<Result<void>> MetaCore::run_internal(InternalChange change, trove::Durability durability,
+                                               job::StopToken stop) {
   rpc::Call call;
   call.stop = stop;
   call.peer = std::make_shared<rpc::Peer>();

@@ -46,9 +46,9 @@ class MetaCore {
   job::Task<Result<Bytes>> change(rpc::Call& call, ByteView request, Body body);
   /// Runs an operation that only reads. All of its reads see one state of the store.
   job::Task<Result<Bytes>> read(rpc::Call& call, ByteView request, Body body);
-  /// Runs an errand as one transaction, and again on conflict. Fails with kCancelled or kTimeout when it was stopped
-  /// before its commit.
-  job::Task<Result<void>> run_errand(Errand errand, trove::Durability durability, job::StopToken stop);
+  /// Runs an internal change as one transaction, and again on conflict. Fails with kCancelled or kTimeout when it was
+  /// stopped before its commit.
+  job::Task<Result<void>> run_internal(InternalChange change, trove::Durability durability, job::StopToken stop);
   /// When it ends, everything that was committed before the call is durable. Callers at the same time share one sync of
   /// the store.
   job::Task<Result<void>> sync();

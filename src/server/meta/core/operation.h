@@ -49,7 +49,7 @@ Result<void> check_knows(const rpc::Peer& peer, const Layout& layout);
 
 /// The context of an operation's function.
 ///
-/// Life cycle: made by MetaCore for one request or errand -> for each run: begin() on a fresh transaction, the
+/// Life cycle: made by MetaCore for one request or internal change -> for each run: begin() on a fresh transaction, the
 /// function, the commit -> acknowledged -> destroyed. The function may run several times for one request, so its only
 /// effects before the commit are in the transaction, in kept() and in the lists of this class (when_committed(),
 /// finish_with(), count_object()), which begin() empties. Only the locks and kept() outlast a run. A function passes on
@@ -196,7 +196,7 @@ class Operation {
 
 /// A change without a request, for a session that has ended or a truncation to be finished. Called for each run. The
 /// operation's call belongs to no client.
-using Errand = UniqueFunction<job::Task<Result<void>>(Operation& operation)>;
+using InternalChange = UniqueFunction<job::Task<Result<void>>(Operation& operation)>;
 
 /// An operation's function with encoded messages.
 using Body = job::Task<Result<Bytes>> (*)(Operation& operation, ByteView request);

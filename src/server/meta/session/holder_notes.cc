@@ -60,9 +60,9 @@ job::Task<Result<void>> HolderNotes::erase(Operation& operation, ClientId client
 }
 
 job::Task<Result<void>> HolderNotes::record(ClientId client, std::uint32_t epoch, job::StopToken stop) {
-  Errand errand = [this, client, epoch](Operation& operation) { return put(operation, client, epoch); };
+  InternalChange change = [this, client, epoch](Operation& operation) { return put(operation, client, epoch); };
   // After a crash of the machine, a restarted server learns from the notes which sessions to wait for.
-  auto done = co_await core_.run_errand(std::move(errand), trove::Durability::kMachine, stop);
+  auto done = co_await core_.run_internal(std::move(change), trove::Durability::kMachine, stop);
   co_return done;
 }
 
@@ -72,8 +72,10 @@ void HolderNotes::forget(ClientId client, std::uint32_t below_epoch) {
 }
 
 job::Task<Result<void>> HolderNotes::remove(ClientId client, std::uint32_t below_epoch, job::StopToken stop) {
-  Errand errand = [this, client, below_epoch](Operation& operation) { return erase(operation, client, below_epoch); };
-  auto done = co_await core_.run_errand(std::move(errand), trove::Durability::kProcess, stop);
+  InternalChange change = [this, client, below_epoch](Operation& operation) {
+    return erase(operation, client, below_epoch);
+  };
+  auto done = co_await core_.run_internal(std::move(change), trove::Durability::kProcess, stop);
   co_return done;
 }
 

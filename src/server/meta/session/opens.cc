@@ -184,10 +184,10 @@ job::Task<Result<void>> OpenTable::release(ClientId client, std::uint32_t below_
   for (const auto& [handle, opens] : held->second) files.push_back(handle);
   Result<void> failure;
   for (const Handle handle : files) {
-    Errand errand = [this, client, below_epoch, handle](Operation& operation) {
+    InternalChange change = [this, client, below_epoch, handle](Operation& operation) {
       return release_file(operation, client, below_epoch, handle);
     };
-    const auto done = co_await core_.run_errand(std::move(errand), trove::Durability::kProcess, stop);
+    const auto done = co_await core_.run_internal(std::move(change), trove::Durability::kProcess, stop);
     if (done) continue;
     if (planted(Defect::kAllOrNoOpens)) co_return done;
     const bool damaged = done.code() == Errc::kCorrupt || done.code() == Errc::kFormatTooNew;

@@ -111,8 +111,8 @@ std::vector<SessionTable::SessionPtr> SessionTable::to_be_forgotten() const {
 /// Stores the session's record from memory. The caller holds the session's turn.
 job::Task<Result<void>> SessionTable::save(Session& session, trove::Durability durability) {
   session.unsaved = false;  // a later change sets it again
-  Errand errand = [&session](Operation& operation) { return put_session(operation, session.record); };
-  auto stored = co_await core_.run_errand(std::move(errand), durability, {});
+  InternalChange change = [&session](Operation& operation) { return put_session(operation, session.record); };
+  auto stored = co_await core_.run_internal(std::move(change), durability, {});
   if (!stored) session.unsaved = true;
   co_return stored;
 }
@@ -206,8 +206,8 @@ job::Task<Result<void>> SessionTable::erase(Session& session) {
   // A session that ended with nothing open was not fenced. It cannot write under these locks any more.
   SPATE_CO_TRY(std::ignore, co_await release_locks(client, UINT32_MAX));
   SPATE_CO_TRY(std::ignore, co_await answers_.forget(client, stopping_));
-  Errand errand = [client](Operation& operation) { return erase_session(operation, client); };
-  SPATE_CO_TRY(std::ignore, co_await core_.run_errand(std::move(errand), trove::Durability::kProcess, stopping_));
+  InternalChange change = [client](Operation& operation) { return erase_session(operation, client); };
+  SPATE_CO_TRY(std::ignore, co_await core_.run_internal(std::move(change), trove::Durability::kProcess, stopping_));
   sessions_.erase(client);
   co_return {};
 }
