@@ -22,7 +22,7 @@ int main(int argc, char **argv) {
   }
   MPI_Barrier(MPI_COMM_WORLD);
   if (rank == 1) {
-    for (int i = 0; i < 3000 && access(argv[2], F_OK) != 0; ++i) usleep(10000);
+    for (int i = 0; i < 24000 && access(argv[2], F_OK) != 0; ++i) usleep(10000);
     outcome = MPI_File_write_shared(file, "1", 1, MPI_CHAR, MPI_STATUS_IGNORE);
     printf("%s\n", outcome == MPI_SUCCESS ? "written" : "refused");
     outcome = 0;

@@ -24,10 +24,10 @@ with Cluster(io=1) as fs:
         fs.spate("mkdir", "spate:/open")
         fs.spate("put", "spate:/secret", input=SECRET)
         with started(fs, mpi, 2, program, "spate:/open", go) as running:
-            wait_until(lambda: put_link(fs), "rank 0 uses the shared pointer", 60)
+            wait_until(lambda: put_link(fs), "rank 0 uses the shared pointer", 200)
             with open(go, "w"):
                 pass
-            done = running.end(120)
+            done = running.end(240)
         check(done.returncode == 0, "%s: exit %d\n%s%s" % (mpi, done.returncode, done.stdout, done.stderr))
         check("refused" in done.stdout, "%s: rank 1 has followed the link: %s" % (mpi, done.stdout))
         check(fs.spate("cat", "spate:/secret") == SECRET, mpi + ": another file of the user was written")
