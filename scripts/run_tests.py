@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the tests of a build folder and counts them: GoogleTest binaries by case, everything else as one.
 
-  run_tests.py run --build build [--label unit ...] [--config long] [--tally FILE]
+  run_tests.py run --build build [--label unit ...] [--config long] [--programs FOLDER] [--tally FILE]
   run_tests.py targets --build build --label tsan    ninja's targets for the tests that carry a label
   run_tests.py command --tally FILE NAME -- CMD ...  one command as one test
   run_tests.py summary --tally FILE                  "N passed, N failed"; exit code 1 on failure
@@ -66,6 +66,11 @@ class Test:
         self.folder = properties.get("WORKING_DIRECTORY")
         self.environment = dict(e.split("=", 1) for e in properties.get("ENVIRONMENT", []))
         self.cases = None  # set for a GoogleTest binary: run only these cases
+
+    def use_programs(self, build, programs):
+        """Replaces the build folder by `programs`, a folder of the same layout, in the command and in the environment."""
+        self.command = [word.replace(build + "/", programs + "/") for word in self.command]
+        self.environment = {name: value.replace(build + "/", programs + "/") for name, value in self.environment.items()}
 
     def part(self, index, parts, cases):
         one = copy.copy(self)
@@ -245,6 +250,9 @@ def load_tests(args):
         command += ["-C", args.config]
     listing = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
     tests = [Test(entry, args.timeout) for entry in listing["tests"]]
+    if args.programs:
+        for test in tests:
+            test.use_programs(os.path.abspath(args.build), os.path.abspath(args.programs))
     if args.label:
         tests = [t for t in tests if set(args.label) & set(t.labels)]
     if args.exclude_label:
@@ -344,6 +352,7 @@ def main():
         sub.add_argument("--label", action="append")
         sub.add_argument("--exclude-label", action="append")
         sub.add_argument("--config")
+        sub.add_argument("--programs", help="take programs and libraries from this folder, laid out like --build")
         sub.add_argument("--jobs", type=int, default=3 * (os.cpu_count() or 1), help="tests at a time; many wait")
     sub = commands.add_parser("command")
     sub.set_defaults(function=command_command)
