@@ -50,28 +50,25 @@ bool is_below(std::string_view path, std::string_view folder) {
   return path.starts_with(folder) && (path.size() == folder.size() || path[folder.size()] == '/');
 }
 
-bool has_option(std::string_view options, std::string_view wanted) {
-  while (!options.empty()) {
-    const std::size_t comma = std::min(options.find(','), options.size());
-    if (options.substr(0, comma) == wanted) return true;
-    options.remove_prefix(std::min(comma + 1, options.size()));
-  }
-  return false;
-}
-
-/// The user of "user_id=1000", which the kernel shows for each FUSE mount. Nothing: there is no such number.
-std::optional<uid_t> user_in(std::string_view options) {
-  constexpr std::string_view kName = "user_id=";
+/// The value of an option, which is empty for an option without one. Nothing: the option is not there.
+std::optional<std::string_view> option_of(std::string_view options, std::string_view name) {
   while (!options.empty()) {
     const std::size_t comma = std::min(options.find(','), options.size());
     const std::string_view one = options.substr(0, comma);
     options.remove_prefix(std::min(comma + 1, options.size()));
-    if (!one.starts_with(kName)) continue;
-    uid_t user = 0;
-    const auto read = std::from_chars(one.data() + kName.size(), one.data() + one.size(), user);
-    if (read.ec == std::errc() && read.ptr == one.data() + one.size()) return user;
+    if (one == name) return std::string_view();
+    if (one.starts_with(name) && one[name.size()] == '=') return one.substr(name.size() + 1);
   }
   return std::nullopt;
+}
+
+/// The user who has mounted, as the kernel shows it for each FUSE mount. Nothing: there is no such number.
+std::optional<uid_t> user_of(std::string_view options) {
+  const std::string_view text = option_of(options, "user_id").value_or(std::string_view());
+  const char* const end = text.data() + text.size();
+  uid_t user = 0;
+  const auto read = std::from_chars(text.data(), end, user);
+  return read.ec == std::errc() && read.ptr == end ? std::optional(user) : std::nullopt;
 }
 
 struct Mount {
@@ -135,10 +132,10 @@ std::optional<Name> resolve_on_mount(std::string_view path, std::string_view mou
     if (!mount.point.empty() && is_below(path, mount.point) && mount.point.size() >= found.point.size())
       found = std::move(mount);
   }
-  if (found.type != "fuse.spate" || !found.source.starts_with('/') || has_option(found.options, "ro"))
+  if (found.type != "fuse.spate" || !found.source.starts_with('/') || option_of(found.options, "ro"))
     return std::nullopt;
   // The source is read as a configuration, which names keys, servers and a log.
-  const auto mounted_by = user_in(found.options);
+  const auto mounted_by = user_of(found.options);
   if (!mounted_by || (*mounted_by != 0 && *mounted_by != user)) return std::nullopt;
   const std::string_view rest = found.point == "/" ? path : path.substr(found.point.size());
   return Name{found.source, straighten(found.root + "/" + std::string(rest))};

@@ -49,14 +49,16 @@ TEST(MpiioNames, APathOnAMountIsInTheFileSystemOfItsSource) {
     EXPECT_EQ(resolve_on_mount(other, mounts, kUser), std::nullopt) << other;
 }
 
-/// Whoever mounts by FUSE chooses the type and the source: another user's source is no configuration for this one.
+/// A user who mounts by FUSE chooses the mount's type and source. So the source of another user's mount must not be
+/// read as a configuration.
 TEST(MpiioNames, OnlyMountsOfRootAndOfTheUserAreBelieved) {
   const auto mounted = [](const std::string& options) {
     return resolve_on_mount("/data/x", "40 22 0:50 / /data rw - fuse.spate /srv/a/spate.toml " + options, kUser);
   };
   for (const char* good : {"rw,user_id=0,group_id=0", "rw,user_id=1000,group_id=1000,allow_other"})
     EXPECT_EQ(mounted(good), (Name{"/srv/a/spate.toml", "/x"})) << good;
-  for (const char* bad : {"rw,user_id=1001", "rw,user_id=10000", "rw,user_id=", "rw,user_id=0x", "rw,group_id=0", "rw"})
+  for (const char* bad : {"rw,user_id=1001", "rw,user_id=10000", "rw,user_id=", "rw,user_id=0x",
+                          "rw,user_id=99999999999", "rw,group_id=0", "rw"})
     EXPECT_EQ(mounted(bad), std::nullopt) << bad;
 }
 

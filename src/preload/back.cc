@@ -174,16 +174,16 @@ spate::preload::Take spate_preload_back(const spate::preload::Front* front) {
   return spate::preload::take;
 }
 
-/// Marks the client's own threads (std::thread) as the library's. AddressSanitizer must see each thread begin, as it
-/// sees it end: its function stands before this library, where RTLD_NEXT does not look.
+/// Marks the client's own threads (std::thread) as the library's. AddressSanitizer sees each thread end, so it must see
+/// it begin. Its own function stands before this library, and RTLD_NEXT looks behind it only.
 int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*), void* argument) {
   using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
 #ifdef SPATE_ADDRESS_SANITIZER
-  void* const kCreateScope = RTLD_DEFAULT;
+  void* const scope = RTLD_DEFAULT;
 #else
-  void* const kCreateScope = RTLD_NEXT;
+  void* const scope = RTLD_NEXT;
 #endif
-  static const Create create = reinterpret_cast<Create>(dlsym(kCreateScope, "pthread_create"));
+  static const Create create = reinterpret_cast<Create>(dlsym(scope, "pthread_create"));
   if (create == nullptr) return EAGAIN;
   spate::preload::use_thread_local();
   auto start = std::make_unique<spate::preload::ThreadStart>(spate::preload::ThreadStart{run, argument});

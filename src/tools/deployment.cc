@@ -140,7 +140,7 @@ Result<FolderState> inspect_folder(const std::string& folder) {
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename().string();
     if (!is_ours(name)) {
-      return Error::told(Errc::kNotEmpty, folder + " contains files that are not of a file system (" + name +
+      return Error::told(Errc::kNotEmpty, folder + " contains other files (" + name +
                                               ") and no file system: choose a new or empty folder with --dir");
     }
     if (name.starts_with("server-") && holds_data(at->path())) {

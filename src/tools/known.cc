@@ -27,8 +27,8 @@ fs::path list_file() {
 }
 
 /// Holds the list's lock while it lives, so that commands that run at the same time take turns. The lock has a file of
-/// its own that only this user can open: whoever may read a file or a folder can hold a lock on it for ever. Without a
-/// lock (the file cannot be made) nothing can be written either.
+/// its own that only this user can open. A user who may read a file or a folder can hold a lock on it for ever. Without
+/// a lock (the file cannot be made) nothing can be written either.
 class ListLock {
  public:
   explicit ListLock(const fs::path& folder)

@@ -125,7 +125,7 @@ Result<FolderLock> lock_folder(const std::string& folder, Duration patience) {
 }
 
 Result<FolderLock> lock_configuration(const std::string& folder, Duration patience) {
-  // A file of its own that only this user can open: whoever may read the folder could hold a lock on it for ever.
+  // A file of its own that only this user can open. A user who may read the folder could hold a lock on it for ever.
   return lock_path(folder + "/spate.toml.lock", O_RDWR | O_CREAT | O_NOFOLLOW, patience,
                    "`spate server add` is at work in " + folder);
 }

@@ -269,8 +269,8 @@ def locked_by_a_stranger(*places):
 
 
 def nobody_waits_for_a_strangers_lock(fs):
-    """Whoever may open a file or a folder for reading can hold a lock on it. A stranger does so with the folder of the
-    list of file systems and all that lies there, and with the machine's configuration."""
+    """A user who may read a file or a folder can hold a lock on it. A stranger holds locks on the folder of the list of
+    file systems and all that lies there, and on the machine's configuration."""
     state = fs.root + "/state/spate"
     with locked_by_a_stranger(state, *(os.path.join(state, name) for name in os.listdir(state))):
         fs.spate("up", "-q", "--dir", fs.dir, timeout=20)

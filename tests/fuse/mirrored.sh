@@ -11,7 +11,7 @@ mkfifo "$dir/end"
 exec 3<> "$dir/end"
 workers=()
 for name in m past; do
-  : > "$dir/$name.out"  # here, as the worker's shell may open it later than it is first read
+  : > "$dir/$name.out"  # The worker's shell may open it after it is first read.
   python3 "$SPATE_SOURCE/tests/integration/mirror_worker.py" "$dir/$name/file-$name" 7 < "$dir/end" >> "$dir/$name.out" 3>&- &
   workers+=($!)
 done

@@ -13,8 +13,8 @@ Failure open_pointer(File& file) {
   if (own_file_system(file, &outcome) == nullptr) return failure_of(outcome, "connect");
   const std::lock_guard lock(file.mutex);
   if (file.pointer_file != nullptr) return {};
-  // The first rank makes the file, and others open it later. Whoever may write in the folder can put a link in its
-  // place, which would lead the others to another file of this user.
+  // The first rank makes the file, and others open it later. A user who may write in the folder can put a link in its
+  // place. The link would lead the others to another file of this user.
   const int how = O_CREAT | O_RDWR | O_NOFOLLOW;
   return failure_of(spate_open(file.fs, file.pointer_path.c_str(), how, 0600, &file.pointer_file),
                     "open " + file.pointer_path);
