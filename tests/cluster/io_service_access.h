@@ -2,6 +2,8 @@
 // What tests ask an io server that no user asks.
 #pragma once
 
+#include <algorithm>
+
 #include "server/io/io_service.h"
 #include "server/io/mirror/mirrors.h"
 #include "server/io/parts.h"
@@ -16,8 +18,14 @@ struct IoServiceTestAccess {
   static bool has_redone_removals(const IoService& service) {
     return service.parts_->removals_redone || service.parts_->options.boot == 0;
   }
-  /// Whether the server takes part in every group that it knows as the group's record says.
-  static bool groups_settled(const IoService& service) { return service.parts_->mirrors->settled(); }
+  /// Whether each known group is as its record says: this member serves, and leads if it is the primary.
+  static bool groups_settled(const IoService& service) {
+    return std::ranges::all_of(service.parts_->mirrors->groups_, [](const auto& entry) {
+      const MirrorGroup& group = *entry.second;
+      const bool leads = !group.is_primary() || (group.reign != nullptr && group.reign->is_open());
+      return !group.fresh && group.obeyed == group.record.epoch && group.serves() && leads;
+    });
+  }
 };
 
 }  // namespace spate::io

@@ -114,14 +114,6 @@ Result<std::shared_ptr<Reign>> Mirrors::leading(TargetId id) {
   return Error::told(Errc::kNotPrimary, "this server does not lead group " + std::to_string(id.value) + " now");
 }
 
-bool Mirrors::settled() const {
-  return std::ranges::all_of(groups_, [](const auto& entry) {
-    const MirrorGroup& group = *entry.second;
-    const bool leads = !group.is_primary() || (group.reign != nullptr && group.reign->is_open());
-    return !group.fresh && group.obeyed == group.record.epoch && group.serves() && leads;
-  });
-}
-
 MirrorGroup* Mirrors::find(TargetId group) {
   const auto found = groups_.find(group);
   return found == groups_.end() ? nullptr : found->second.get();

@@ -45,9 +45,6 @@ class Mirrors final : public MirrorHost {
   /// meta server asked for it, so that a later call may find it.
   Result<std::shared_ptr<Reign>> leading(TargetId group);
 
-  /// Whether each known group is as its record says: this member serves, and leads if it is the primary.
-  bool settled() const;
-
   /// Answers the requests of other members.
   MirrorMember& member() { return member_; }
 
@@ -87,6 +84,8 @@ class Mirrors final : public MirrorHost {
   bool is_handed_over() const;
   job::Task<void> obey_later(MirrorGroup& group);
   job::Task<Result<void>> obey_now(MirrorGroup& group, DataGroup record);
+
+  friend struct IoServiceTestAccess;
 
   Parts& parts_;
   const group::Timing timing_;
