@@ -50,8 +50,8 @@ struct MirrorForwardRequest {
   static constexpr std::string_view kName = "mirror forward request";
   TargetId group;
   std::uint64_t epoch = 0;
-  std::uint64_t reign = 0;       // the epoch in which the primary began
-  std::uint64_t number = 0;      // from 1 on, of this reign
+  std::uint64_t term = 0;        // the epoch in which the primary began
+  std::uint64_t number = 0;      // from 1 on, of this term
   std::uint64_t done_below = 1;  // changes with lower numbers have ended on all serving members
   std::uint64_t window = 0;      // of the change log
   Handle handle;
@@ -67,7 +67,7 @@ struct MirrorForwardRequest {
   Bytes data;
   template <typename A>
   void fields(A& a) {
-    a(group, epoch, reign, number, done_below, window, handle, slot, change, extents, extend, size, truncate_generation,
+    a(group, epoch, term, number, done_below, window, handle, slot, change, extents, extend, size, truncate_generation,
       counter, time, bulk_bytes, data);
   }
 };
@@ -85,11 +85,11 @@ struct MirrorForwardReply {
 /// One group in a beacon of its primary.
 struct BeaconGroup {
   DataGroup record;
-  std::uint64_t reign = 0;  // 0: the primary's process is new and does not lead yet, it only asks
+  std::uint64_t term = 0;  // 0: the primary's process is new and does not lead yet, it only asks
   std::uint64_t done_below = 1;
   template <typename A>
   void fields(A& a) {
-    a(record, reign, done_below);
+    a(record, term, done_below);
   }
 };
 /// A member's answer about one group of a beacon.
@@ -142,17 +142,17 @@ struct MirrorObeyRequest {
   static constexpr Op kOp = Op::kMirrorObey;
   static constexpr std::string_view kName = "mirror obey request";
   DataGroup record;
-  std::uint64_t reign = 0;
+  std::uint64_t term = 0;
   template <typename A>
   void fields(A& a) {
-    a(record, reign);
+    a(record, term);
   }
 };
 struct MirrorObeyReply {
   static constexpr std::string_view kName = "mirror obey reply";
   MirrorVerdict verdict = MirrorVerdict::kDone;
   std::uint8_t flags = 0;              // BeaconAnswer's
-  std::vector<MirrorRegion> doubtful;  // changes of the previous reign that may not have reached all members
+  std::vector<MirrorRegion> doubtful;  // changes of the previous term that may not have reached all members
   template <typename A>
   void fields(A& a) {
     a(verdict, flags, doubtful);

@@ -22,7 +22,7 @@ struct IoServiceTestAccess {
   static bool groups_settled(const IoService& service) {
     return std::ranges::all_of(service.parts_->mirrors->groups_, [](const auto& entry) {
       const MirrorGroup& group = *entry.second;
-      const bool leads = !group.is_primary() || (group.reign != nullptr && group.reign->is_open());
+      const bool leads = !group.is_primary() || (group.term != nullptr && group.term->is_open());
       return !group.fresh && group.obeyed == group.record.epoch && group.serves() && leads;
     });
   }

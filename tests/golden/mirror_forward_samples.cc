@@ -16,7 +16,7 @@ std::vector<wire::MirrorForwardRequest> samples() {
   wire::MirrorForwardRequest a;
   a.group = kGroup;
   a.epoch = kEpoch;
-  a.reign = kEpoch - 2;
+  a.term = kEpoch - 2;
   a.number = 0x1112131415161718;
   a.done_below = 0x1112131415161702;
   a.window = 5;

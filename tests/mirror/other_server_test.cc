@@ -73,7 +73,7 @@ class OtherServerTest : public ::testing::Test {
   wire::MirrorForwardRequest truncation() const {
     wire::MirrorForwardRequest request;
     request.group = group_.id;
-    request.epoch = request.reign = group_.epoch;
+    request.epoch = request.term = group_.epoch;
     request.number = 1000;
     request.handle = file_->handle();
     request.change = wire::MirrorChange::kTruncate;
@@ -108,12 +108,12 @@ TEST_F(OtherServerTest, TellsNoNewRecord) {
   wire::MirrorObeyRequest obey;
   obey.record = group_;
   obey.record.epoch += 10;
-  obey.reign = obey.record.epoch;
+  obey.term = obey.record.epoch;
   const auto obeyed = other.ask<wire::MirrorObeyReply>(obey);
   ASSERT_OK(obeyed);
   EXPECT_EQ(obeyed->verdict, wire::MirrorVerdict::kStranger);
   wire::MirrorBeaconRequest beacon;
-  beacon.groups.push_back({obey.record, obey.reign, 1});
+  beacon.groups.push_back({obey.record, obey.term, 1});
   const auto answered = other.ask<wire::MirrorBeaconReply>(beacon);
   ASSERT_OK(answered);
   EXPECT_EQ(answered->groups.front().flags, 0);

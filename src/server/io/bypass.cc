@@ -108,7 +108,7 @@ job::Task<Result<wire::BypassLeaseReply>> IoService::bypass_lease(rpc::Call& cal
   }
   LeaseWork work{*parts_, call, request, active};
   for (std::size_t i = 0; i < places.size(); ++i) {
-    if (places[i].reign != nullptr) {
+    if (places[i].term != nullptr) {
       reply.leases.push_back(no("other servers have copies of the datafile, which change with it"));
       continue;
     }

@@ -94,8 +94,8 @@ Result<Target*> find_target(Parts& parts, TargetId id) {
 Result<Place> find_place(Parts& parts, TargetId id) {
   Place place;
   if (is_group(id)) {
-    SPATE_TRY(place.reign, parts.mirrors->leading(id));
-    place.target = &place.reign->target();
+    SPATE_TRY(place.term, parts.mirrors->leading(id));
+    place.target = &place.term->target();
   } else {
     SPATE_TRY(place.target, find_target(parts, id));
   }
@@ -126,16 +126,16 @@ Result<std::vector<Place>> find_places(Parts& parts, const rpc::Call& call, std:
 
 Result<void> check_places(std::span<const Place> places) {
   for (const Place& place : places) {
-    if (place.reign == nullptr) continue;
-    SPATE_TRY(std::ignore, place.reign->check());
+    if (place.term == nullptr) continue;
+    SPATE_TRY(std::ignore, place.term->check());
   }
   return {};
 }
 
 Result<void> check_places(const Slots& slots) {
   for (const ResolvedSlot& slot : slots.list) {
-    if (slot.reign == nullptr) continue;
-    SPATE_TRY(std::ignore, slot.reign->check());
+    if (slot.term == nullptr) continue;
+    SPATE_TRY(std::ignore, slot.term->check());
   }
   return {};
 }
@@ -152,7 +152,7 @@ Result<Slots> find_slots(Parts& parts, const rpc::Call& call, const wire::SlotSe
   slots.list.reserve(places.size());
   for (std::size_t i = 0; i < places.size(); ++i) {
     const DatafileKey key{places[i].target->description.id, {where.handle, where.slots[i].slot}};
-    ResolvedSlot slot{key.id, places[i].target, std::move(places[i].reign), parts.datafiles.use(key)};
+    ResolvedSlot slot{key.id, places[i].target, std::move(places[i].term), parts.datafiles.use(key)};
     if (generation != 0 && generation < slot.datafile->layout_generation) {
       return Error::told(Errc::kStaleLayout, "the file's layout has changed: open it again");
     }

@@ -4,7 +4,7 @@
 #include "job/run_all.h"
 #include "server/io/checks.h"
 #include "server/io/io_service.h"
-#include "server/io/mirror/reign.h"
+#include "server/io/mirror/primary_term.h"
 #include "server/io/sync.h"
 #include "server/io/target.h"
 
@@ -26,8 +26,8 @@ struct Synced {
 job::Task<Result<void>> sync_slot(SyncWork& work, Place place, DatafileId id, Synced& synced) {
   Target& target = *place.target;
   SPATE_CO_TRY(std::ignore, co_await work.parts.leases.note({target.description.id, id}, work.active.token()));
-  if (place.reign != nullptr) {
-    SPATE_CO_TRY(std::ignore, co_await place.reign->sync_others(id, work.asker.trace));
+  if (place.term != nullptr) {
+    SPATE_CO_TRY(std::ignore, co_await place.term->sync_others(id, work.asker.trace));
   }
   SPATE_CO_TRY(synced.outcome, co_await sync_datafile(work.parts, target, id, work.active.token()));
   SPATE_CO_TRY(const auto stat, co_await stat_datafile(target, work.asker, id, work.active.token()));

@@ -20,7 +20,7 @@
 namespace spate::io {
 
 class Mirrors;
-class Reign;
+class PrimaryTerm;
 
 /// Pinned; one executor.
 struct Parts {
@@ -69,14 +69,14 @@ struct Parts {
 /// Where a datafile is: on a target, or at the primary of a group.
 struct Place {
   Target* target = nullptr;
-  std::shared_ptr<Reign> reign;  // null: a target by itself
+  std::shared_ptr<PrimaryTerm> term;  // null: a target by itself
 };
 
 /// A slot that a request names, with its target and its entry in the table.
 struct ResolvedSlot {
   DatafileId id;
   Target* target = nullptr;
-  std::shared_ptr<Reign> reign;  // null: a target by itself
+  std::shared_ptr<PrimaryTerm> term;  // null: a target by itself
   DatafileTable::Use datafile;
 };
 

@@ -53,7 +53,7 @@ job::Task<Result<void>> punch_slot(PunchWork& work, std::size_t index) {
     request.id = slot.id;
     request.extents = extents;
     request.now = work.params.now;
-    const Place place{slot.target, slot.reign};
+    const Place place{slot.target, slot.term};
     const auto done = co_await change_at(place, request, {}, work.asker, work.active.token());
     if (!done) {
       note_if_full(work.parts, *slot.target, done.code());

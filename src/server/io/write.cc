@@ -68,7 +68,7 @@ job::Task<Result<std::optional<trove::BytestreamStat>>> write_inline(WriteWork& 
   SPATE_CO_TRY(const DatafileLock::Hold hold, co_await take_alive(work, slot, DatafileLock::Mode::kShared));
   const EndAtRemoval removal(*slot.datafile, work.active);
   const GapWriter gaps(work.parts.leases, *slot.datafile);
-  MirrorWriter carrier({slot.target, slot.reign}, work.asker);
+  MirrorWriter carrier({slot.target, slot.term}, work.asker);
   const flow::DatafileStream share{work.asker,   slot.id,       work.request.what, *work.slots.distribution,
                                    gaps.alone(), carrier.used()};
   flow::StorageWriter writer(slot.target->device, share, work.request.fs_time);
@@ -97,7 +97,7 @@ job::Task<Result<std::optional<trove::BytestreamStat>>> write_bulk(WriteWork& wo
     SPATE_CO_TRY(before, co_await stat_datafile(*slot.target, work.asker, slot.id, work.active.token()));
   }
   ChosenPath chosen;
-  if (slot.reign == nullptr) {
+  if (slot.term == nullptr) {
     SPATE_CO_TRY(chosen, co_await path_for(work.parts, slot, params, before, true));
   } else {
     // The other members get the data from this server's memory, so the write must be buffered.
@@ -113,7 +113,7 @@ job::Task<Result<std::optional<trove::BytestreamStat>>> write_bulk(WriteWork& wo
   SPATE_CO_TRY(DatafileLock::Hold hold, co_await take_alive(work, slot, mode));
   const EndAtRemoval removal(*slot.datafile, work.active);
   const GapWriter gaps(work.parts.leases, *slot.datafile);
-  MirrorWriter carrier({slot.target, slot.reign}, work.asker);
+  MirrorWriter carrier({slot.target, slot.term}, work.asker);
   const flow::DatafileStream share{work.asker,   slot.id,       work.request.what, *work.slots.distribution,
                                    gaps.alone(), carrier.used()};
   flow::WriteFlow flow(work.parts.flow, slot.target->device, share, route, work.request.fs_time);
@@ -154,8 +154,8 @@ job::Task<Result<void>> write_slot(WriteWork& work, std::size_t index) {
   if (!*stat) {
     SPATE_CO_TRY(*stat, co_await stat_datafile(*slot.target, work.asker, slot.id, work.active.token()));
   }
-  if (work.request.sync && slot.reign != nullptr) {
-    SPATE_CO_TRY(std::ignore, co_await slot.reign->sync_others(slot.id, work.call.header.trace));
+  if (work.request.sync && slot.term != nullptr) {
+    SPATE_CO_TRY(std::ignore, co_await slot.term->sync_others(slot.id, work.call.header.trace));
   }
   if (work.request.sync) {
     SPATE_CO_TRY(const SyncOutcome synced,

@@ -7,8 +7,8 @@ namespace spate::io {
 
 job::Task<Result<trove::BytestreamCompletion>> change_at(Place place, trove::BytestreamRequest request,
                                                          MirrorExtras extras, flow::Asker asker, job::StopToken stop) {
-  if (place.reign != nullptr) {
-    auto changed = co_await place.reign->change(request, extras, asker, stop);
+  if (place.term != nullptr) {
+    auto changed = co_await place.term->change(request, extras, asker, stop);
     co_return changed;
   }
   auto done = co_await run_op(*place.target, asker, request, stop);

@@ -2,7 +2,7 @@
 // Changes a datafile on its target, or on all members of its group.
 #pragma once
 
-#include "server/io/mirror/reign.h"
+#include "server/io/mirror/primary_term.h"
 
 namespace spate::io {
 
@@ -18,7 +18,7 @@ class MirrorWriter final : public flow::WriteCarrier {
   MirrorWriter(const MirrorWriter&) = delete;
   MirrorWriter& operator=(const MirrorWriter&) = delete;
   /// Null for a target by itself.
-  flow::WriteCarrier* used() { return place_.reign == nullptr ? nullptr : this; }
+  flow::WriteCarrier* used() { return place_.term == nullptr ? nullptr : this; }
 
   job::Task<Result<trove::BytestreamCompletion>> write(trove::BytestreamRequest request, job::StopToken stop) override;
 

@@ -14,7 +14,7 @@ namespace spate::io {
 /// Copies what the primary's datafiles hold to other members. Each copy is sent as a change, in order with the changes
 /// of clients.
 ///
-/// It lives as long as its reign, and its tasks end early when the reign ends. One executor; pinned. What the
+/// It lives as long as its term, and its tasks end early when the term ends. One executor; pinned. What the
 /// constructor takes outlives it.
 class MirrorCopier {
  public:

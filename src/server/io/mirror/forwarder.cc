@@ -29,12 +29,12 @@ bool is_refusal(Errc status) {
          status == Errc::kNotSupported;
 }
 
-Forwarder::Forwarder(MirrorHost& host, MirrorGroup& group, std::uint64_t reign, job::StopSource& stopping,
+Forwarder::Forwarder(MirrorHost& host, MirrorGroup& group, std::uint64_t term, job::StopSource& stopping,
                      job::Gate& gate)
     : parts_(host.parts()),
       host_(host),
       group_(group),
-      reign_(reign),
+      term_(term),
       stopping_(stopping),
       gate_(gate),
       one_ended_(parts_.executor),
@@ -51,7 +51,7 @@ job::Task<Result<void>> Forwarder::wait_until_done() {
 wire::MirrorForwardRequest Forwarder::message(DatafileId datafile, wire::MirrorChange change) const {
   wire::MirrorForwardRequest request;
   request.group = group_.id;
-  request.reign = reign_;
+  request.term = term_;
   request.window = window_;
   request.handle = datafile.handle;
   request.slot = datafile.slot;

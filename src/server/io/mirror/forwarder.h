@@ -60,7 +60,7 @@ struct MirrorFollower {
   bool answers = false;  // it has answered since it became absent
   bool fresh = false;    // it must return before it may serve
   bool lacks_all = false;
-  bool yields = false;    // it knows that this reign has begun, so it does not lead
+  bool yields = false;    // it knows that this term has begun, so it does not lead
   bool goes = false;      // its process is about to end
   bool follows = false;   // joining: it receives all changes
   bool failed = false;    // joining: it has missed a change, so it begins again
@@ -77,15 +77,15 @@ using MirrorFollowers = std::map<TargetId, MirrorFollowerPtr>;
 /// Whether a member that answers so keeps its place: it is not at fault, and the change fails.
 bool is_refusal(Errc status);
 
-/// Numbers the changes of one reign and sends them to the other members. A member that does not answer, or cannot make
+/// Numbers the changes of one term and sends them to the other members. A member that does not answer, or cannot make
 /// a change, becomes absent.
 ///
-/// It lives as long as its reign. All of its tasks end early when `stopping` fires. One executor; pinned. What the
+/// It lives as long as its term. All of its tasks end early when `stopping` fires. One executor; pinned. What the
 /// constructor takes outlives it.
 class Forwarder {
  public:
-  /// `reign`: the number of the reign. `gate` holds what is under way.
-  Forwarder(MirrorHost& host, MirrorGroup& group, std::uint64_t reign, job::StopSource& stopping, job::Gate& gate);
+  /// `term`: the number of the term. `gate` holds what is under way.
+  Forwarder(MirrorHost& host, MirrorGroup& group, std::uint64_t term, job::StopSource& stopping, job::Gate& gate);
   Forwarder(const Forwarder&) = delete;
   Forwarder& operator=(const Forwarder&) = delete;
 
@@ -115,7 +115,7 @@ class Forwarder {
   const MirrorFollowers& followers() const { return followers_; }
   /// All changes with lower numbers have ended.
   std::uint64_t done_below() const { return running_.empty() ? next_number_ : *running_.begin(); }
-  /// Waits until all changes that have a number now have ended. Fails if the reign ends.
+  /// Waits until all changes that have a number now have ended. Fails if the term ends.
   job::Task<Result<void>> wait_until_done();
   /// The window of the change log that changes are noted in now.
   std::uint64_t window() const { return window_; }
@@ -142,7 +142,7 @@ class Forwarder {
   Parts& parts_;
   MirrorHost& host_;
   MirrorGroup& group_;
-  const std::uint64_t reign_;
+  const std::uint64_t term_;
   job::StopSource& stopping_;
   job::Gate& gate_;
   MirrorFollowers followers_;

@@ -52,9 +52,9 @@ wire::BeaconAnswer MirrorMember::answer_beacon(const rpc::Call& call, const wire
     return answer;
   }
   answer.flags = flags_of(*group);
-  if (group->accusing || group->is_primary() || beacon.reign == 0) return answer;
+  if (group->accusing || group->is_primary() || beacon.term == 0) return answer;
   group->heard = parts_.executor.now();
-  if (beacon.reign == group->reign_taken) group->taken.done_below(beacon.done_below);
+  if (beacon.term == group->term_taken) group->taken.done_below(beacon.done_below);
   if ((answer.flags & wire::BeaconAnswer::kFresh) != 0) return answer;
   group->acknowledged = parts_.executor.now();
   answer.flags |= wire::BeaconAnswer::kAcknowledged;
@@ -76,7 +76,7 @@ job::Task<wire::MirrorObeyReply> MirrorMember::take(const rpc::Call& call, wire:
   if (group->accusing || group->record.epoch > epoch) reply.verdict = MirrorVerdict::kOld;
   if (group->accusing || group->obeyed != epoch || group->is_primary()) co_return reply;
   reply.verdict = MirrorVerdict::kDone;
-  if (request.reign > group->reign_taken) {
+  if (request.term > group->term_taken) {
     group->doubtful = group->taken.doubtful();
     if (group->doubtful.size() > wire::kMaxMirrorRegions) {
       for (ChangedRegion& region : group->doubtful) region = {region.datafile, true, 0};
@@ -84,7 +84,7 @@ job::Task<wire::MirrorObeyReply> MirrorMember::take(const rpc::Call& call, wire:
       group->doubtful.erase(repeated.begin(), repeated.end());
     }
     group->taken.clear();
-    group->reign_taken = request.reign;
+    group->term_taken = request.term;
   }
   for (const ChangedRegion& region : group->doubtful)
     reply.doubtful.push_back({region.datafile.handle, region.datafile.slot, region.region, region.to_the_end});
@@ -137,7 +137,7 @@ job::Task<wire::MirrorForwardReply> MirrorMember::take(const rpc::Call& call, wi
   if (group == nullptr) co_return reply;
   flow::PooledBuffer buffer;
   ByteView data(request.data);
-  const bool seen = request.reign == group->reign_taken &&
+  const bool seen = request.term == group->term_taken &&
                     (group->taken.is_past(request.number) || group->taken.find(request.number) != nullptr);
   const auto good = check_forward(request);
   if (good && request.bulk_bytes > 0 && !seen) {
@@ -151,8 +151,8 @@ job::Task<wire::MirrorForwardReply> MirrorMember::take(const rpc::Call& call, wi
     group = obeying(call, request, reply.verdict);  // may have changed
     if (group == nullptr) co_return reply;
   }
-  if (request.reign != group->reign_taken && !planted(Defect::kEpochUnchecked)) {
-    reply.verdict = request.reign < group->reign_taken ? MirrorVerdict::kOld : MirrorVerdict::kNotYet;
+  if (request.term != group->term_taken && !planted(Defect::kEpochUnchecked)) {
+    reply.verdict = request.term < group->term_taken ? MirrorVerdict::kOld : MirrorVerdict::kNotYet;
     co_return reply;
   }
   reply.verdict = MirrorVerdict::kDone;

@@ -12,7 +12,7 @@
 
 namespace spate::io {
 
-class Reign;
+class PrimaryTerm;
 
 /// One executor; pinned. Only Mirrors and its parts change it.
 struct MirrorGroup {
@@ -52,12 +52,12 @@ struct MirrorGroup {
   bool obeying = false;             // about to obey a later epoch; until then it takes no changes
   MonoTime heard;                   // when the primary was last heard, or when its time to be heard began
   MonoTime acknowledged;            // when this member last promised to let the primary lead for a while
-  std::uint64_t reign_taken = 0;    // the primary's reign to which `taken` belongs
+  std::uint64_t term_taken = 0;     // the primary's term to which `taken` belongs
   TakenChanges taken;
-  std::vector<ChangedRegion> doubtful;  // of the reign before `reign_taken`: others may not have these changes
+  std::vector<ChangedRegion> doubtful;  // of the term before `term_taken`: others may not have these changes
   ChangeLog log;
   /// Set while this member is the primary, or is about to be.
-  std::shared_ptr<Reign> reign;
+  std::shared_ptr<PrimaryTerm> term;
   job::Event changed;  // set and reset when the record or the obeyed epoch has moved
   job::Semaphore obey_turn;
   job::Semaphore alter_turn;

@@ -23,7 +23,7 @@ constexpr Duration kLinger = std::chrono::milliseconds(200);
 /// A primary whose process is new asks those that serve whether theirs are, too: then nobody needs to be waited for.
 bool gets_beacon(const MirrorGroup& group, const GroupMember& member) {
   if (member.target == group.self) return false;
-  if (group.reign != nullptr) return true;
+  if (group.term != nullptr) return true;
   return group.fresh && group.is_primary() && member.state == MemberState::kServing;
 }
 
@@ -92,21 +92,21 @@ bool Mirrors::is_handed_over() const {
 void Mirrors::leave() {
   stopping_.request_stop();
   for (const auto& [id, group] : groups_) {
-    if (group->reign != nullptr) group->reign->halt();
+    if (group->term != nullptr) group->term->halt();
   }
 }
 
 job::Task<void> Mirrors::stop() {
   leave();
   for (const auto& [id, group] : groups_) {
-    if (const auto reign = std::move(group->reign)) co_await reign->end();
+    if (const auto term = std::move(group->term)) co_await term->end();
   }
   co_await gate_.close();
 }
 
-Result<std::shared_ptr<Reign>> Mirrors::leading(TargetId id) {
+Result<std::shared_ptr<PrimaryTerm>> Mirrors::leading(TargetId id) {
   const MirrorGroup* const group = find(id);
-  if (group != nullptr && group->reign != nullptr && group->reign->leads()) return group->reign;
+  if (group != nullptr && group->term != nullptr && group->term->leads()) return group->term;
   if (group == nullptr && keeper_ != nullptr && asked_for_.size() < kMostAsked) {
     asked_for_.insert(id);
     woken_.set();
@@ -220,13 +220,13 @@ job::Task<void> Mirrors::read_records() {
 void Mirrors::send_beacons() {
   std::map<ServerId, wire::MirrorBeaconRequest> all;
   for (const auto& [id, group] : groups_) {
-    const Reign* const reign = group->reign.get();
+    const PrimaryTerm* const term = group->term.get();
     for (const GroupMember& member : group->record.members) {
       if (!gets_beacon(*group, member)) continue;
       wire::BeaconGroup beacon;
       beacon.record = group->record;
-      if (reign != nullptr) beacon.reign = reign->number();
-      if (reign != nullptr) beacon.done_below = reign->forwarder().done_below();
+      if (term != nullptr) beacon.term = term->number();
+      if (term != nullptr) beacon.done_below = term->forwarder().done_below();
       wire::MirrorBeaconRequest& request = all[server_of(member.target)];
       request.groups.push_back(std::move(beacon));
       if (request.groups.size() < wire::kMaxBeaconGroups) continue;
@@ -255,11 +255,11 @@ void Mirrors::note_answer(TargetId id, ServerId server, const wire::BeaconAnswer
   MirrorGroup* const group = find(id);
   if (group == nullptr) return;
   if ((answer.flags & wire::BeaconAnswer::kKnowsLater) != 0) contradicted();
-  if (group->reign == nullptr) {
+  if (group->term == nullptr) {
     if ((answer.flags & wire::BeaconAnswer::kFresh) != 0) group->fresh_others.insert(server);
     return;
   }
-  for (const auto& [target, follower] : group->reign->forwarder().followers()) {
+  for (const auto& [target, follower] : group->term->forwarder().followers()) {
     if (follower->server != server) continue;
     follower->heard = parts_.executor.now();
     follower->answers = true;
@@ -276,10 +276,10 @@ void Mirrors::show() {
   std::int64_t degraded = 0;
   std::int64_t to_copy = 0;
   for (const auto& [id, group] : groups_) {
-    if (group->reign == nullptr) continue;
+    if (group->term == nullptr) continue;
     ++led;
     if (!group->record.is_whole()) ++degraded;
-    to_copy += static_cast<std::int64_t>(group->reign->to_copy());
+    to_copy += static_cast<std::int64_t>(group->term->to_copy());
   }
   led_.set(led);
   degraded_.set(degraded);

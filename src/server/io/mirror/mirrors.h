@@ -11,7 +11,7 @@
 #include "server/io/mirror/group_keeper.h"
 #include "server/io/mirror/member.h"
 #include "server/io/mirror/mirror_group.h"
-#include "server/io/mirror/reign.h"
+#include "server/io/mirror/primary_term.h"
 #include "server/io/parts.h"
 #include "server/io/registration.h"
 
@@ -21,7 +21,7 @@ namespace spate::io {
 ///
 /// Life cycle: construct -> load() awaited -> start() -> leave(), when the server begins to stop -> stop() awaited ->
 /// destroyed. Without start() it knows no groups but those of load(), and leads none. After leave() requests for groups
-/// fail with kNotPrimary. stop() tells all reigns and the background work to end, and waits for both.
+/// fail with kNotPrimary. stop() tells all terms and the background work to end, and waits for both.
 ///
 /// One executor; pinned. The parts of the server outlive it.
 class Mirrors final : public MirrorHost {
@@ -41,9 +41,9 @@ class Mirrors final : public MirrorHost {
   void leave();
   job::Task<void> stop();
 
-  /// The reign over this group if it leads now; otherwise kNotPrimary. If the group is not known, this also has the
+  /// The term of this group if it leads now; otherwise kNotPrimary. If the group is not known, this also has the
   /// meta server asked for it, so that a later call may find it.
-  Result<std::shared_ptr<Reign>> leading(TargetId group);
+  Result<std::shared_ptr<PrimaryTerm>> leading(TargetId group);
 
   /// Answers the requests of other members.
   MirrorMember& member() { return member_; }
@@ -75,11 +75,12 @@ class Mirrors final : public MirrorHost {
 
   // The life of a group (mirrors_groups.cc).
   job::Task<void> mind(MirrorGroup& group);
-  void mind_members(Reign& reign);
+  void mind_members(PrimaryTerm& term);
   bool must_take_over(const MirrorGroup& group) const;
   job::Task<void> take_over(MirrorGroup& group);
-  void begin_reign(MirrorGroup& group);
-  job::Task<void> reign_over(std::shared_ptr<Reign> reign, std::vector<ChangedRegion> doubtful, MonoTime serves_from);
+  void begin_term(MirrorGroup& group);
+  job::Task<void> serve_term(std::shared_ptr<PrimaryTerm> term, std::vector<ChangedRegion> doubtful,
+                             MonoTime serves_from);
   job::Task<void> hand_over_one(MirrorGroup& group);
   bool is_handed_over() const;
   job::Task<void> obey_later(MirrorGroup& group);

@@ -54,13 +54,13 @@ job::Task<void> Mirrors::obey_later(MirrorGroup& group) {
 }
 
 job::Task<void> Mirrors::hand_over_one(MirrorGroup& group) {
-  const std::shared_ptr<Reign> reign = group.reign;
-  if (reign == nullptr || !reign->is_open()) co_return;
+  const std::shared_ptr<PrimaryTerm> term = group.term;
+  if (term == nullptr || !term->is_open()) co_return;
   group.hands_over = true;
-  co_await reign->hand_over();
+  co_await term->hand_over();
   group.hands_over = false;
   if (group.is_primary()) co_return;
-  const auto obeyed = co_await obey(group);  // its reign has ended then
+  const auto obeyed = co_await obey(group);  // its term has ended then
   if (!obeyed) co_return;
   wire::MirrorObeyRequest request;
   request.record = group.record;
@@ -87,9 +87,9 @@ job::Task<Result<void>> Mirrors::obey(MirrorGroup& group) {
 job::Task<Result<void>> Mirrors::obey_now(MirrorGroup& group, DataGroup record) {
   // Nothing of an earlier epoch begins from here on, and what has begun ends.
   group.obeying = true;
-  if (group.reign != nullptr && record.primary != group.self) {
-    const std::shared_ptr<Reign> reign = std::move(group.reign);
-    co_await reign->end();
+  if (group.term != nullptr && record.primary != group.self) {
+    const std::shared_ptr<PrimaryTerm> term = std::move(group.term);
+    co_await term->end();
   }
   std::ignore = co_await group.taken.quiet().wait();
   const bool serves = record.serves(group.self);
@@ -103,7 +103,7 @@ job::Task<Result<void>> Mirrors::obey_now(MirrorGroup& group, DataGroup record) 
   group.lacks_all = note.lacks_all;
   // From here on this process takes part, and not only an earlier one.
   if (serves || group.state_of(group.self) == MemberState::kJoining) group.fresh = false;
-  if (group.reign != nullptr) group.reign->record_changed();
+  if (group.term != nullptr) group.term->record_changed();
   group.pulse();
   co_return Result<void>();
 }
@@ -134,7 +134,7 @@ job::Task<void> Mirrors::alter(MirrorGroup& group, Alteration what, job::StopTok
       continue;
     }
     learn(reply->now);
-    if (!group.is_primary()) co_return;  // this reign ends, and waits for its tasks; this may be one of them
+    if (!group.is_primary()) co_return;  // this term ends, and waits for its tasks; this may be one of them
     Result<void> obeyed = Errc::kTryAgain;
     while (!obeyed && !stop.stopped()) {
       obeyed = co_await obey(group);
@@ -146,22 +146,22 @@ job::Task<void> Mirrors::alter(MirrorGroup& group, Alteration what, job::StopTok
 
 job::Task<void> Mirrors::mind(MirrorGroup& group) {
   group.minded = true;
-  if (group.reign != nullptr) {
-    mind_members(*group.reign);
+  if (group.term != nullptr) {
+    mind_members(*group.term);
   } else if (must_take_over(group)) {
     co_await take_over(group);
   } else if (group.obeyed < group.record.epoch && may_obey(group, group.record)) {
     co_await obey_later(group);
   }
   const bool obeys = !group.fresh && group.obeyed == group.record.epoch;
-  if (group.reign == nullptr && group.is_primary() && obeys && !stopping_.stopped()) begin_reign(group);
+  if (group.term == nullptr && group.is_primary() && obeys && !stopping_.stopped()) begin_term(group);
   group.minded = false;
 }
 
 /// Starts the tasks that the primary needs for the other members.
-void Mirrors::mind_members(Reign& reign) {
+void Mirrors::mind_members(PrimaryTerm& term) {
   const MonoTime now = parts_.executor.now();
-  for (const auto& [target, follower] : reign.forwarder().followers()) {
+  for (const auto& [target, follower] : term.forwarder().followers()) {
     const bool silent = follower->heard + timing_.grace < now;
     const bool goes = follower->goes && !leaving_;
     const bool serves = follower->state == MemberState::kServing;
@@ -169,13 +169,13 @@ void Mirrors::mind_members(Reign& reign) {
     if (!follower->leaves && ((serves && (silent || follower->fresh || goes)) || lost)) {
       follower->leaves = true;
       const char* const why = goes ? "it ends" : silent ? "it is silent" : "it was started anew";
-      job::spawn(reign.gate(), reign.forwarder().leave_out(follower, why));
+      job::spawn(term.gate(), term.forwarder().leave_out(follower, why));
     }
     const bool there = follower->answers && follower->heard + timing_.message >= now;
     if (follower->state == MemberState::kAbsent && there && !follower->returns && now >= follower->returns_from &&
-        reign.is_open() && !follower->goes && !leaving_) {
+        term.is_open() && !follower->goes && !leaving_) {
       follower->returns = true;
-      job::spawn(reign.gate(), reign.let_return(follower));
+      job::spawn(term.gate(), term.let_return(follower));
     }
   }
 }
@@ -227,24 +227,24 @@ job::Task<void> Mirrors::take_over(MirrorGroup& group) {
   co_await obey_later(group);
 }
 
-void Mirrors::begin_reign(MirrorGroup& group) {
-  auto reign = std::make_shared<Reign>(*this, group, group.record.epoch);
-  group.reign = reign;
+void Mirrors::begin_term(MirrorGroup& group) {
+  auto term = std::make_shared<PrimaryTerm>(*this, group, group.record.epoch);
+  group.term = term;
   std::vector<ChangedRegion> doubtful = group.taken.doubtful();
   group.taken.clear();
-  group.reign_taken = group.record.epoch;
+  group.term_taken = group.record.epoch;
   // A group that has never had a primary before has no other that could still answer.
   const MonoTime serves_from = group.record.epoch == 1 ? MonoTime() : group.acknowledged + timing_.grace;
-  job::spawn(gate_, reign_over(std::move(reign), std::move(doubtful), serves_from));
+  job::spawn(gate_, serve_term(std::move(term), std::move(doubtful), serves_from));
 }
 
-job::Task<void> Mirrors::reign_over(std::shared_ptr<Reign> reign, std::vector<ChangedRegion> doubtful,
+job::Task<void> Mirrors::serve_term(std::shared_ptr<PrimaryTerm> term, std::vector<ChangedRegion> doubtful,
                                     MonoTime serves_from) {
-  co_await reign->open(std::move(doubtful), serves_from);
-  while (!reign->token().stopped()) {
-    const auto slept = co_await parts_.executor.sleep(kWindow, reign->token());
+  co_await term->open(std::move(doubtful), serves_from);
+  while (!term->token().stopped()) {
+    const auto slept = co_await parts_.executor.sleep(kWindow, term->token());
     if (!slept) co_return;
-    co_await reign->close_window();
+    co_await term->close_window();
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TakenChanges: the changes that a member has taken from one reign of its primary.
+// TakenChanges: the changes that a member has taken from one term of its primary.
 #pragma once
 
 #include <map>
@@ -41,7 +41,7 @@ class TakenChanges {
   std::vector<ChangedRegion> doubtful() const;
   /// Set while nothing is being carried out.
   job::Event& quiet() { return quiet_; }
-  /// Another reign begins. Nothing may be under way.
+  /// Another term begins. Nothing may be under way.
   void clear() {
     changes_.clear();
     lowest_ = 1;

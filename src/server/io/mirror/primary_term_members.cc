@@ -4,7 +4,7 @@
 
 #include "log/fields.h"
 #include "log/log.h"
-#include "server/io/mirror/reign.h"
+#include "server/io/mirror/primary_term.h"
 
 namespace spate::io {
 namespace {
@@ -15,7 +15,7 @@ constexpr std::uint32_t kDoubtfulRoom = 256 * 1024;  // of a reply
 
 }  // namespace
 
-void Reign::record_changed() {
+void PrimaryTerm::record_changed() {
   if (stopping_.stopped()) return;
   for (const GroupMember& member : group_.record.members) {
     if (member.target == group_.self) continue;
@@ -33,10 +33,10 @@ void Reign::record_changed() {
   }
 }
 
-job::Task<Result<wire::MirrorObeyReply>> Reign::ask_to_obey(MirrorFollower& follower) {
+job::Task<Result<wire::MirrorObeyReply>> PrimaryTerm::ask_to_obey(MirrorFollower& follower) {
   wire::MirrorObeyRequest request;
   request.record = group_.record;
-  request.reign = number_;
+  request.term = number_;
   rpc::CallOptions options;
   options.deadline = parts_.executor.now() + host_.timing().grace;
   options.priority = wire::Priority::kControl;
@@ -52,13 +52,13 @@ job::Task<Result<wire::MirrorObeyReply>> Reign::ask_to_obey(MirrorFollower& foll
   co_return reply;
 }
 
-job::Task<void> Reign::tell_reign(MirrorFollowerPtr follower) { std::ignore = co_await ask_to_obey(*follower); }
+job::Task<void> PrimaryTerm::tell_term(MirrorFollowerPtr follower) { std::ignore = co_await ask_to_obey(*follower); }
 
 /// Waits until the primary before this one answers nobody any more. That is at `serves_from`, or earlier if it knows of
-/// this reign.
-job::Task<void> Reign::wait_to_serve(MonoTime serves_from) {
+/// this term.
+job::Task<void> PrimaryTerm::wait_to_serve(MonoTime serves_from) {
   for (const auto& [target, follower] : forwarder_.followers()) {
-    if (!follower->yields) job::spawn(gate_, tell_reign(follower));
+    if (!follower->yields) job::spawn(gate_, tell_term(follower));
   }
   const auto yields = [](const auto& entry) { return entry.second->yields; };
   while (parts_.executor.now() < serves_from && !std::ranges::all_of(forwarder_.followers(), yields)) {
@@ -68,8 +68,8 @@ job::Task<void> Reign::wait_to_serve(MonoTime serves_from) {
   }
 }
 
-/// Asks until the member obeys the present record or is absent, or until this reign ends.
-job::Task<void> Reign::make_obey(MirrorFollowerPtr follower) {
+/// Asks until the member obeys the present record or is absent, or until this term ends.
+job::Task<void> PrimaryTerm::make_obey(MirrorFollowerPtr follower) {
   while (!stopping_.stopped() && !follower->gone.stopped() && follower->obeyed < group_.record.epoch) {
     const auto reply = co_await ask_to_obey(*follower);
     if (reply && (reply->flags & wire::BeaconAnswer::kFresh) != 0) co_return;  // mind_members() sees to it
@@ -79,7 +79,7 @@ job::Task<void> Reign::make_obey(MirrorFollowerPtr follower) {
   }
 }
 
-job::Task<void> Reign::open(std::vector<ChangedRegion> doubtful, MonoTime serves_from) {
+job::Task<void> PrimaryTerm::open(std::vector<ChangedRegion> doubtful, MonoTime serves_from) {
   const job::Gate::Holder in(gate_);
   record_changed();
   for (const GroupMember& member : std::vector<GroupMember>(group_.record.members)) {
@@ -124,7 +124,7 @@ job::Task<void> Reign::open(std::vector<ChangedRegion> doubtful, MonoTime serves
             doubtful.size());
 }
 
-job::Task<void> Reign::hand_over() {
+job::Task<void> PrimaryTerm::hand_over() {
   MirrorHost::Alteration what;
   for (const auto& [target, follower] : forwarder_.followers()) {
     if (follower->state != MemberState::kServing) continue;
@@ -136,19 +136,19 @@ job::Task<void> Reign::hand_over() {
   co_await host_.alter(group_, std::move(what), stopping_);
 }
 
-void Reign::halt() {
+void PrimaryTerm::halt() {
   stopping_.request_stop(Errc::kNotPrimary);
   for (const auto& [target, follower] : forwarder_.followers()) follower->gone.request_stop();
 }
 
-job::Task<void> Reign::end() {
+job::Task<void> PrimaryTerm::end() {
   halt();
   co_await gate_.close();
 }
 
 /// Others may change the range while this waits for the whole datafile. Such changes are not lost, because they are
 /// made on all members.
-job::Task<Result<void>> Reign::mend(DatafileId datafile, RangeLocks::Range range) {
+job::Task<Result<void>> PrimaryTerm::mend(DatafileId datafile, RangeLocks::Range range) {
   for (;;) {
     const RangeLocks::Range whole;
     SPATE_CO_TRY(const RangeLocks::Hold hold, co_await locks_.take(datafile, whole, stopping_));

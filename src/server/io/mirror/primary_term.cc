@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Changes of datafiles: in order, on all members, the primary's own copy last.
-#include "server/io/mirror/reign.h"
+#include "server/io/mirror/primary_term.h"
 
 #include <algorithm>
 #include <limits>
@@ -45,7 +45,7 @@ wire::MirrorChange change_of(trove::BytestreamOp op) {
 
 }  // namespace
 
-Reign::Reign(MirrorHost& host, MirrorGroup& group, std::uint64_t number)
+PrimaryTerm::PrimaryTerm(MirrorHost& host, MirrorGroup& group, std::uint64_t number)
     : parts_(host.parts()),
       host_(host),
       group_(group),
@@ -55,7 +55,7 @@ Reign::Reign(MirrorHost& host, MirrorGroup& group, std::uint64_t number)
       forwarder_(host, group, number, stopping_, gate_),
       copier_(host, group, locks_, forwarder_, stopping_) {}
 
-bool Reign::leads() const {
+bool PrimaryTerm::leads() const {
   if (!open_ || stopping_.stopped() || !group_.is_primary()) return false;
   const group::Timing& timing = host_.timing();
   const Duration lease = planted(Defect::kLongLease) ? timing.grace + timing.stalled : timing.lease;
@@ -67,12 +67,13 @@ bool Reign::leads() const {
   return true;
 }
 
-Result<void> Reign::check() const {
+Result<void> PrimaryTerm::check() const {
   if (leads()) return {};
   return not_primary(group_);
 }
 
-wire::MirrorForwardRequest Reign::message_of(const trove::BytestreamRequest& request, const MirrorExtras& extras) {
+wire::MirrorForwardRequest PrimaryTerm::message_of(const trove::BytestreamRequest& request,
+                                                   const MirrorExtras& extras) {
   wire::MirrorForwardRequest out = forwarder_.message(request.id, change_of(request.op));
   out.extents.reserve(request.extents.size());
   for (const Extent& extent : request.extents) out.extents.push_back({extent.offset, extent.size});
@@ -83,7 +84,7 @@ wire::MirrorForwardRequest Reign::message_of(const trove::BytestreamRequest& req
   return out;
 }
 
-job::Task<Result<void>> Reign::note(const trove::BytestreamRequest& request) {
+job::Task<Result<void>> PrimaryTerm::note(const trove::BytestreamRequest& request) {
   Result<void> noted;
   if (request.op == trove::BytestreamOp::kTruncate) {
     noted = co_await group_.log.note_from(request.id, request.size, forwarder_.window());
@@ -95,8 +96,9 @@ job::Task<Result<void>> Reign::note(const trove::BytestreamRequest& request) {
   co_return noted;
 }
 
-job::Task<Result<trove::BytestreamCompletion>> Reign::change(trove::BytestreamRequest request, MirrorExtras extras,
-                                                             flow::Asker asker, job::StopToken stop) {
+job::Task<Result<trove::BytestreamCompletion>> PrimaryTerm::change(trove::BytestreamRequest request,
+                                                                   MirrorExtras extras, flow::Asker asker,
+                                                                   job::StopToken stop) {
   const RangeLocks::Range range = range_of(request);
   SPATE_CO_TRY(RangeLocks::Hold hold, co_await locks_.take(request.id, range, stop));
   SPATE_CO_TRY(std::ignore, check());
@@ -128,7 +130,7 @@ job::Task<Result<trove::BytestreamCompletion>> Reign::change(trove::BytestreamRe
   co_return told ? own.error() : told.error();
 }
 
-job::Task<Result<void>> Reign::sync_others(DatafileId datafile, TraceId trace) {
+job::Task<Result<void>> PrimaryTerm::sync_others(DatafileId datafile, TraceId trace) {
   SPATE_CO_TRY(std::ignore, check());
   const Forwarder::Running running(forwarder_);
   wire::MirrorForwardRequest request = forwarder_.message(datafile, wire::MirrorChange::kSync);
@@ -139,7 +141,7 @@ job::Task<Result<void>> Reign::sync_others(DatafileId datafile, TraceId trace) {
 }
 
 /// Makes another member the primary, because this member's own copy takes no changes any more.
-job::Task<void> Reign::step_down(Errc why) {
+job::Task<void> PrimaryTerm::step_down(Errc why) {
   for (const auto& [target, follower] : forwarder_.followers()) {
     if (follower->state != MemberState::kServing) continue;
     SPATE_LOG("server/io", error,

@@ -7,11 +7,11 @@
 #include "log/log.h"
 #include "model/defect.h"
 #include "server/io/mirror/member_changes.h"
-#include "server/io/mirror/reign.h"
+#include "server/io/mirror/primary_term.h"
 
 namespace spate::io {
 
-job::Task<Result<void>> Reign::window_of(MirrorFollowerPtr follower, std::uint64_t window, bool forget) {
+job::Task<Result<void>> PrimaryTerm::window_of(MirrorFollowerPtr follower, std::uint64_t window, bool forget) {
   wire::MirrorWindowRequest request;
   request.group = group_.id;
   request.epoch = group_.record.epoch;
@@ -28,7 +28,7 @@ job::Task<Result<void>> Reign::window_of(MirrorFollowerPtr follower, std::uint64
   co_return Result<void>();
 }
 
-job::Task<void> Reign::close_window() {
+job::Task<void> PrimaryTerm::close_window() {
   if (!leads() || !group_.record.is_whole() || group_.log.size() == 0) co_return;
   const job::Gate::Holder in(gate_);
   const std::uint64_t window = forwarder_.next_window();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reign: the work of one process as the primary of a group (docs/availability.md, "Mirrored data").
+// PrimaryTerm: the work of one process as the primary of a group (docs/availability.md, "Mirrored data").
 #pragma once
 
 #include <vector>
@@ -23,23 +23,23 @@ struct MirrorExtras {
 /// Life cycle: construct, when this member's epoch as the primary is in the record -> open() awaited: other members
 /// obey, and their copies are made equal -> leads() while all serving members have acknowledged a recent beacon; it can
 /// become false and true again -> end() awaited, when another member is the primary or the server stops -> destroyed
-/// with the last request that uses it (shared_ptr). end() waits for all changes under way and all tasks of this reign;
-/// changes that are stopped by it fail with kNotPrimary, and may have had their effect on some members. The next reign
+/// with the last request that uses it (shared_ptr). end() waits for all changes under way and all tasks of this term;
+/// changes that are stopped by it fail with kNotPrimary, and may have had their effect on some members. The next term
 /// makes the copies equal.
 ///
-/// Requests: a request that found this reign calls check() before it answers, since another member may have become the
+/// Requests: a request that found this term calls check() before it answers, since another member may have become the
 /// primary meanwhile. One executor; pinned. The group and the host outlive it.
-class Reign {
+class PrimaryTerm {
  public:
-  Reign(MirrorHost& host, MirrorGroup& group, std::uint64_t number);
-  Reign(const Reign&) = delete;
-  Reign& operator=(const Reign&) = delete;
+  PrimaryTerm(MirrorHost& host, MirrorGroup& group, std::uint64_t number);
+  PrimaryTerm(const PrimaryTerm&) = delete;
+  PrimaryTerm& operator=(const PrimaryTerm&) = delete;
 
-  /// Makes all members obey, and makes their copies equal where they may differ. Ends without effect if the reign ends.
-  /// `doubtful`: changes of the reign before that this member has and others may not have. No answer is given before
-  /// `serves_from`, unless all others know of this reign.
+  /// Makes all members obey, and makes their copies equal where they may differ. Ends without effect if the term ends.
+  /// `doubtful`: changes of the previous term that this member has and others may not have. No answer is given before
+  /// `serves_from`, unless all others know of this term.
   job::Task<void> open(std::vector<ChangedRegion> doubtful, MonoTime serves_from);
-  /// Ends all changes of this reign and waits for them, because this member is no longer the primary.
+  /// Ends all changes of this term and waits for them, because this member is no longer the primary.
   job::Task<void> end();
   /// The same without waiting for the changes.
   void halt();
@@ -64,7 +64,7 @@ class Reign {
   /// memory behind the request's spans outlives the task.
   ///
   /// Failure: kNotPrimary if too few members serve, or if this member does not lead or ceases to lead meanwhile; in the
-  /// last case the change may have had its effect on some members, and the next reign makes the copies equal. After any
+  /// last case the change may have had its effect on some members, and the next term makes the copies equal. After any
   /// other failure the serving members' copies are equal again, with the change or without it, unless this member's own
   /// storage fails (kIoError). A member that does not answer, or cannot make the change, becomes absent, and the change
   /// goes on without it.
@@ -88,13 +88,13 @@ class Reign {
   wire::MirrorForwardRequest message_of(const trove::BytestreamRequest& request, const MirrorExtras& extras);
   job::Task<Result<void>> note(const trove::BytestreamRequest& request);
   job::Task<void> make_obey(MirrorFollowerPtr follower);
-  job::Task<void> tell_reign(MirrorFollowerPtr follower);
+  job::Task<void> tell_term(MirrorFollowerPtr follower);
   job::Task<void> wait_to_serve(MonoTime serves_from);
   job::Task<Result<wire::MirrorObeyReply>> ask_to_obey(MirrorFollower& follower);
   /// Makes the others' datafile equal to this one's where a change has failed.
   job::Task<Result<void>> mend(DatafileId datafile, RangeLocks::Range range);
   job::Task<void> step_down(Errc why);
-  // The return of a member (reign_return.cc).
+  // The return of a member (primary_term_return.cc).
   job::Task<Result<void>> catch_up(MirrorFollowerPtr follower);
   job::Task<Result<void>> tell_fences(MirrorFollower& follower);
   job::Task<Result<void>> collect_records(MirrorFollower& follower, MirrorCopier::Regions& regions);

@@ -3,7 +3,7 @@
 #include "log/fields.h"
 #include "log/log.h"
 #include "model/defect.h"
-#include "server/io/mirror/reign.h"
+#include "server/io/mirror/primary_term.h"
 #include "server/io/store.h"
 
 namespace spate::io {
@@ -15,7 +15,7 @@ constexpr std::size_t kPage = 4096;
 
 }  // namespace
 
-job::Task<void> Reign::let_return(MirrorFollowerPtr follower) {
+job::Task<void> PrimaryTerm::let_return(MirrorFollowerPtr follower) {
   const job::Gate::Holder in(gate_);
   follower->returns = true;
   follower->failed = false;
@@ -42,7 +42,7 @@ job::Task<void> Reign::let_return(MirrorFollowerPtr follower) {
     SPATE_LOG("server/io", info, "a member of a group has returned group={} target={}", group_.id, follower->target);
 }
 
-job::Task<Result<void>> Reign::catch_up(MirrorFollowerPtr follower) {
+job::Task<Result<void>> PrimaryTerm::catch_up(MirrorFollowerPtr follower) {
   SPATE_CO_TRY(const wire::MirrorObeyReply obeys, co_await ask_to_obey(*follower));
   if (obeys.verdict != wire::MirrorVerdict::kDone) co_return Error(Errc::kTryAgain, "the member does not obey yet");
   const bool lacks_all = (obeys.flags & wire::BeaconAnswer::kLacksAll) != 0;
@@ -72,7 +72,7 @@ job::Task<Result<void>> Reign::catch_up(MirrorFollowerPtr follower) {
 }
 
 /// Adds the regions that the returning member has noted: it may be the only one that has changed them.
-job::Task<Result<void>> Reign::collect_records(MirrorFollower& follower, MirrorCopier::Regions& regions) {
+job::Task<Result<void>> PrimaryTerm::collect_records(MirrorFollower& follower, MirrorCopier::Regions& regions) {
   wire::MirrorRecordsRequest request;
   request.group = group_.id;
   for (bool more = true; more;) {
@@ -94,7 +94,7 @@ job::Task<Result<void>> Reign::collect_records(MirrorFollower& follower, MirrorC
   co_return Result<void>();
 }
 
-job::Task<Result<void>> Reign::collect_all(MirrorCopier::Regions& regions) {
+job::Task<Result<void>> PrimaryTerm::collect_all(MirrorCopier::Regions& regions) {
   for (DatafileId after;;) {
     SPATE_CO_TRY(const std::vector<DatafileId> page, co_await group_.log.list(after, kPage));
     for (const DatafileId& datafile : page) regions[datafile].assign(1, ChangedRegion{datafile, true, 0});
@@ -103,7 +103,7 @@ job::Task<Result<void>> Reign::collect_all(MirrorCopier::Regions& regions) {
   }
 }
 
-job::Task<Result<void>> Reign::tell_fences(MirrorFollower& follower) {
+job::Task<Result<void>> PrimaryTerm::tell_fences(MirrorFollower& follower) {
   wire::MirrorFencesRequest request;
   request.group = group_.id;
   for (ClientId after;;) {
