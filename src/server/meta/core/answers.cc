@@ -28,7 +28,7 @@ AnswerTable::RequestSlot& AnswerTable::slot_of(const rpc::Call& call) {
   return *its.slots[index];
 }
 
-job::Task<Result<Answers::Turn>> AnswerTable::enter(const rpc::Call& call) {
+job::Task<Result<AnswerTable::Turn>> AnswerTable::enter(const rpc::Call& call) {
   if (call.header.id.slot >= slots_ || !call.header.client) {
     co_return Error::told(Errc::kInvalidArgument, "this session has request slots 0 to " + std::to_string(slots_ - 1));
   }

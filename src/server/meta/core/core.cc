@@ -7,6 +7,7 @@
 #include "log/log.h"
 #include "model/defect.h"
 #include "rpc/places.h"
+#include "server/meta/core/answers.h"
 #include "server/meta/store/keys.h"
 
 namespace spate::meta {
@@ -187,7 +188,7 @@ job::Task<Result<Handle>> MetaCore::new_handle(job::StopToken stop) {
 
 job::Task<Result<Bytes>> MetaCore::change(rpc::Call& call, ByteView request, Body body) {
   SPATE_CO_TRY(std::ignore, parts_.sessions->admit(call));
-  Answers::Turn turn;
+  AnswerTable::Turn turn;
   if (has_slot(call)) {
     SPATE_CO_TRY(turn, co_await parts_.answers->enter(call));
   }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Interfaces that the name-space operations use: sessions, stored answers, opens, io servers.
+// Interfaces of parts that operations use although the parts' rooms lie above theirs: sessions, opens, locks, leases,
+// background work, io servers. Each comment names the circle of rooms that the interface cuts.
 #pragma once
 
 #include <optional>
 #include <vector>
 
-#include "job/semaphore.h"
 #include "job/storage.h"
 #include "job/task.h"
 #include "rpc/call.h"
@@ -18,6 +18,7 @@
 
 namespace spate::meta {
 
+class AnswerTable;
 class Operation;
 class SessionEvents;
 
@@ -37,6 +38,9 @@ struct RemoveOutcome {
 /// Requests to the io servers that hold a file's datafiles. Each request waits until every server concerned has
 /// answered. It fails with the first error when a server cannot answer (kTimeout, kUnreachable), at its own deadline,
 /// or when the token stops it. The error names the server.
+///
+/// An interface, since core/ and names/ ask io servers and background/, where ChannelIoServers is, includes both. Tests
+/// implement it, too.
 class IoServers {
  public:
   virtual ~IoServers() = default;
@@ -57,29 +61,9 @@ class IoServers {
   virtual std::string unanswered(Handle) const { return {}; }
 };
 
-/// Answers to changes, stored until the client uses the slot again (docs/consistency.md, "Resends").
-///
-/// For each request: enter() -> for each run of the operation: find(); if there is no answer, remember() in the run's
-/// transaction -> confirm() after the commit -> the Turn is destroyed. A Turn that is destroyed without confirm() is
-/// safe at any point: the next request of the slot asks the store what was committed.
-class Answers {
- public:
-  virtual ~Answers() = default;
-  /// The right to run a request of one slot. While it is held, other requests of that slot wait.
-  using Turn = job::Semaphore::Units;
-  virtual job::Task<Result<Turn>> enter(const rpc::Call& call) = 0;
-  /// The earlier answer to this request; nothing when the request is new. Fails with kForgottenRequest for an older
-  /// sequence than the slot's last.
-  virtual job::Task<Result<std::optional<AnswerRecord>>> find(job::Transaction& store, const rpc::Call& call) = 0;
-  /// Puts the answer (an encoded reply or an error) in the transaction. `truncates`: AnswerRecord's.
-  virtual void remember(job::Transaction& store, const rpc::Call& call, const Result<Bytes>& answer,
-                        Handle truncates) = 0;
-  /// Call it after the transaction of the last remember() was committed. Without this call the next request reads the
-  /// store.
-  virtual void confirm(const rpc::Call& call) = 0;
-};
-
 /// Records which session has which file open. All changes are part of the operation's own transaction.
+///
+/// An interface, since names/ opens files and session/, where OpenTable is, includes names/.
 class Opens {
  public:
   virtual ~Opens() = default;
@@ -112,6 +96,8 @@ class Opens {
 ///
 /// An operation asks admit() when its request arrives, and check() in each run, since the session may end while the
 /// operation waits.
+///
+/// An interface, since core/ admits requests and session/, where SessionTable is, includes core/.
 class Sessions {
  public:
   virtual ~Sessions() = default;
@@ -140,6 +126,9 @@ class Sessions {
 };
 
 /// Records which session has locked what. A lock request changes nothing in the store, so it has a sequence of its own.
+///
+/// An interface, since session/ releases the locks of an ended session and locks/, where LockManager is, includes
+/// session/.
 class Locks {
  public:
   virtual ~Locks() = default;
@@ -158,6 +147,8 @@ class Locks {
 /// For each change: begin_change() for each object that it touches -> recall() awaited -> the commit -> keep_changed(),
 /// if the commit succeeded -> end_change() for the same objects. Between begin_change() and end_change() nobody gets a
 /// lease on the object by looking it up. So no client keeps a copy from before the commit after it.
+///
+/// An interface, since core/ recalls leases and leases/, where LeaseManager is, includes core/.
 class Leases {
  public:
   virtual ~Leases() = default;
@@ -186,6 +177,8 @@ class Leases {
 };
 
 /// Deletes datafiles of removed files in the background.
+///
+/// An interface, since names/ reports removals, and background/, where RemovalQueue is, lies above names/.
 class Removals {
  public:
   virtual ~Removals() = default;
@@ -200,6 +193,9 @@ class Removals {
 
 /// Brings inodes into agreement with their datafiles, in the background: finishes truncations, and asks for size and
 /// mtime of files that nobody writes any more.
+///
+/// An interface, since core/ and names/ wait for truncations and background/, where FileIntentRecovery is, includes
+/// both.
 class IntentRecovery {
  public:
   virtual ~IntentRecovery() = default;
@@ -222,7 +218,7 @@ class IntentRecovery {
 struct MetaParts {
   IoServers* io = nullptr;
   Sessions* sessions = nullptr;
-  Answers* answers = nullptr;
+  AnswerTable* answers = nullptr;
   Opens* opens = nullptr;
   Removals* removals = nullptr;
   IntentRecovery* intent_recovery = nullptr;

@@ -6,6 +6,7 @@
 
 #include "base/expect.h"
 #include "log/log.h"
+#include "server/meta/core/answers.h"
 #include "server/meta/meta_service.h"
 #include "server/meta/testing/parts_test.h"
 #include "server/meta/testing/store_test.h"
@@ -73,7 +74,8 @@ class TestFs {
 
   /// Starts a server on the store.
   void open(MetaOptions options) {
-    service = std::make_unique<MetaService>(std::move(options), context, random, metrics, fakes.parts());
+    answers = std::make_unique<AnswerTable>(context, options.answer_slots);
+    service = std::make_unique<MetaService>(std::move(options), context, random, metrics, fakes.parts(*answers));
     started = run(service->start());
     for (const ServerEntry& server : service->core().membership().map().servers) {
       if (!silent.contains(server.id)) service->core().group_servers().note(server.id, true);
@@ -145,6 +147,7 @@ class TestFs {
   TestStore store;
   job::KeyvalContext context;
   FakeParts fakes;
+  std::unique_ptr<AnswerTable> answers;
   std::unique_ptr<MetaService> service;
   Result<void> started;
   std::uint32_t reply_room = 64 * 1024;

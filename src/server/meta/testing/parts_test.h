@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests of the name space: stand-ins for io servers, sessions, answers and opens.
+// For tests of the name space: stand-ins for io servers, sessions and opens.
 #pragma once
 
 #include <map>
@@ -46,30 +46,6 @@ class FakeSessions final : public Sessions {
   }
   std::uint64_t count() const override { return 3; }
   ClientId fenced;
-};
-
-class FakeAnswers final : public Answers {
- public:
-  job::Task<Result<Turn>> enter(const rpc::Call&) override { co_return Turn(); }
-  job::Task<Result<std::optional<AnswerRecord>>> find(job::Transaction& store, const rpc::Call& call) override {
-    const StoreKey key = answer_key(call.header.client, call.header.id.slot);
-    const auto read = co_await store.get(key);
-    if (!read.value) co_return std::optional<AnswerRecord>();
-    SPATE_CO_TRY(AnswerRecord record, decode_record<AnswerRecord>(*read.value));
-    if (call.header.id.sequence < record.sequence) co_return Errc::kForgottenRequest;
-    if (call.header.id.sequence > record.sequence) co_return std::optional<AnswerRecord>();
-    co_return std::optional<AnswerRecord>(std::move(record));
-  }
-  void remember(job::Transaction& store, const rpc::Call& call, const Result<Bytes>& answer, Handle) override {
-    AnswerRecord record;
-    record.sequence = call.header.id.sequence;
-    record.op = call.header.op;
-    record.status = answer.code();
-    if (answer) record.body = *answer;
-    if (!answer) record.context = answer.error().context();
-    store.put(answer_key(call.header.client, call.header.id.slot), encoded(record));
-  }
-  void confirm(const rpc::Call&) override {}
 };
 
 class FakeOpens final : public Opens {
@@ -126,11 +102,11 @@ class FakeIntentRecovery final : public IntentRecovery {
 struct FakeParts {
   FakeIo io;
   FakeSessions sessions;
-  FakeAnswers answers;
   FakeOpens opens;
   FakeRemovals removals;
   FakeIntentRecovery intent_recovery;
-  MetaParts parts() { return {&io, &sessions, &answers, &opens, &removals, &intent_recovery}; }
+  /// `answers` outlives the parts.
+  MetaParts parts(AnswerTable& answers) { return {&io, &sessions, &answers, &opens, &removals, &intent_recovery}; }
 };
 
 }  // namespace spate::meta
