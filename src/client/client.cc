@@ -70,7 +70,7 @@ job::Task<Result<wire::ObjectReply>> Client::lookup_and_keep(NamePath where) {
   auto reply = co_await session().ask<wire::LookupLeaseReply>(request, session().limits(), kLookupRoom);
   cache.end_lookup(lookup, reply ? &*reply : nullptr);
   if (!reply) co_return std::move(reply).error();
-  if (reply->granted) cluster_.locks().start_listening();
+  if (reply->granted) cluster_.events().start();
   if (!reply->object) co_return Errc::kNotFound;
   co_return *std::move(reply->object);
 }
@@ -283,7 +283,7 @@ job::Task<Result<wire::ReaddirReply>> Client::list_and_keep(const wire::ReaddirR
   auto reply = co_await session().ask<wire::ListLeaseReply>(list, session().limits(), kReaddirRoom);
   cache.end_listing(lookup, request.handle, reply ? &*reply : nullptr);
   if (!reply) co_return std::move(reply).error();
-  if (reply->granted) cluster_.locks().start_listening();
+  if (reply->granted) cluster_.events().start();
   co_return std::move(reply->page);
 }
 

@@ -32,7 +32,8 @@ Cluster::Cluster(Options options, job::NetworkContext& network, Random& random)
       attributes_({this->options().keep_attributes, this->options().most_kept, this->options().copies,
                    this->options().listings},
                   executor().clock()),
-      locks_(session_, attributes_),
+      events_(session_, attributes_),
+      locks_(session_, events_),
       appends_(executor(), locks_, session_.handover()),
       unsynced_(executor()),
       kept_opens_(session_, attributes_,
@@ -42,8 +43,9 @@ Cluster::Cluster(Options options, job::NetworkContext& network, Random& random)
                   }),
       closes_(executor()) {
   session_.observe(*this);
-  locks_.on_lease_recall([this](Handle object) { kept_opens_.changed(object); });
+  events_.on_lease_recall([this](Handle object) { kept_opens_.changed(object); });
   if (!session_.inherited()) return;
+  events_.inherit();
   locks_.inherit();
   unsynced_.forget_some();
 }
@@ -54,11 +56,18 @@ job::Task<void> Cluster::stop(Limits limits) {
   co_await kept_opens_.stop(limits);
   stopping_.request_stop();
   session_.request_stop();
+  events_.request_stop();
   attributes_.clear();
   co_await locks_.stop();
+  co_await events_.stop();
   co_await appends_.stop();
   co_await session_.stop(limits);
   co_await closes_.close();
+}
+
+job::Task<void> Cluster::end_inheritance() {
+  events_.listen_for_inherited_leases();
+  co_await locks_.end_inherited_waits();
 }
 
 /// The cache must not keep attributes that are older than a change that was answered, to this client or to another.
@@ -99,7 +108,7 @@ job::Task<Result<rpc::RawReply>> Cluster::change_meta(wire::Op op, ByteView body
   }
   change.end(touched, granted, opened);
   for (const Handle object : touched.objects) kept_opens_.changed(object);
-  if (granted.granted) locks_.start_listening();
+  if (granted.granted) events_.start();
   SPATE_CO_TRY(std::ignore, co_await copies_dropped(options().copies, executor(), {}));
   co_return reply;
 }

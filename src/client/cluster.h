@@ -11,12 +11,13 @@
 #include "client/kept_opens.h"
 #include "client/locks/appends.h"
 #include "client/locks/locks.h"
+#include "client/session/event_listener.h"
 #include "client/session/session.h"
 
 namespace spate::client {
 
-/// The session and what belongs to it: locks, rights to append, attributes under leases, and unsynced writes. The parts
-/// know each other through references, so the order of the members is the order of their construction.
+/// The session and what belongs to it: events, locks, rights to append, attributes under leases, and unsynced writes.
+/// The parts know each other through references, so the order of the members is the order of their construction.
 ///
 /// Life cycle: construct -> requests -> stop() awaited -> destroyed. Every File refers to the cluster, so Files are
 /// destroyed before it. One executor. Not movable.
@@ -57,6 +58,7 @@ class Cluster final : private SessionObserver {
   const Options& options() const { return session_.options(); }
   job::Executor& executor() { return session_.executor(); }
   LentFiles& lent_files() { return options().lent_files != nullptr ? *options().lent_files : kernel_files_; }
+  EventListener& events() { return events_; }
   Locks& locks() { return locks_; }
   Appends& appends() { return appends_; }
   UnsyncedFiles& unsynced() { return unsynced_; }
@@ -69,9 +71,9 @@ class Cluster final : private SessionObserver {
     attributes_.clear();
     kept_opens_.distrust_all();
   }
-  void session_changed() override { locks_.check_session(); }
-  void heard() override { locks_.heard(); }
-  job::Task<void> end_inheritance() override { return locks_.end_inherited_waits(); }
+  void session_changed() override { events_.check_session(); }
+  void heard() override { events_.heard(); }
+  job::Task<void> end_inheritance() override;
   bool lost_lock(Handle file) override { return locks_.lost(file); }
 
   job::Task<Result<rpc::RawReply>> change_meta(wire::Op op, ByteView body, Limits limits, const ChangePlan& plan);
@@ -81,6 +83,7 @@ class Cluster final : private SessionObserver {
   Session session_;
   KernelLentFiles kernel_files_;
   AttributeCache attributes_;
+  EventListener events_;
   Locks locks_;
   Appends appends_;
   UnsyncedFiles unsynced_;

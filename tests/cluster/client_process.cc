@@ -48,7 +48,10 @@ void ClientProcess::quit() {
 }
 
 job::Task<void> ClientProcess::stop() {
-  if (!alive_) co_await client_.cluster().locks().stop();  // ends waits for locks, which only other clients could end
+  if (!alive_) {
+    client_.cluster().events().request_stop();
+    co_await client_.cluster().locks().stop();  // ends waits for locks, which only other clients could end
+  }
   co_await work_.close();
   co_await client_.stop();
   ended_ = true;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "client/attributes/attribute_cache.h"
 #include "client/session/handover_state.h"
 #include "client/session/session.h"
 #include "job/deadline.h"
@@ -35,8 +34,10 @@ bool is_uncertain(Errc code) {
 
 }  // namespace
 
-Locks::Locks(Session& session, AttributeCache& attributes)
-    : session_(session), attributes_(attributes), reclaim_done_(session.executor()), gate_(session.executor()) {}
+Locks::Locks(Session& session, EventListener& events)
+    : session_(session), events_(events), reclaim_done_(session.executor()), gate_(session.executor()) {
+  events_.serve(*this);
+}
 Locks::~Locks() = default;
 
 job::Task<void> Locks::stop() {
@@ -47,26 +48,22 @@ job::Task<void> Locks::stop() {
 
 std::uint64_t Locks::next_sequence() {
   under_way_.insert(++last_sequence_);
-  keep_state();
+  if (HandoverState* const handover = session_.handover()) {
+    HandoverState::LockState state = handover->lock_state();
+    state.last_sequence = last_sequence_;
+    handover->keep_lock_state(state);
+  }
   return last_sequence_;
 }
 
 /// The locks of an ended epoch are lost, because they are fenced and may be granted to others.
-void Locks::check_session() {
-  const rpc::Identity& identity = session_.identity();
-  if (identity.client == client_ && identity.epoch == epoch_) return;
+void Locks::session_changed() {
   for (auto& [handle, owners] : held_) {
     for (auto& [holder, held] : owners) held.lost = true;
   }
   if (!held_.empty()) SPATE_LOG("client", warn, "locks were lost with the session files={}", held_.size());
   doubts_.forget();
-  if (client_) attributes_.clear();  // no client id: this is the first session
-  client_ = identity.client;
-  epoch_ = identity.epoch;
   has_locked_ = false;
-  table_ = 0;
-  acknowledged_ = 0;
-  keep_state();
   ask_again();
 }
 
@@ -85,7 +82,7 @@ void Locks::note(const wire::LockSpec& lock, std::uint64_t sequence) {
 }
 
 bool Locks::holds(Handle handle, LockHolder holder) {
-  check_session();  // another request may have begun a new session
+  events_.check_session();  // another request may have begun a new session
   const auto file = held_.find(handle);
   if (file == held_.end()) return false;
   const auto held = file->second.find(holder);
@@ -95,7 +92,7 @@ bool Locks::holds(Handle handle, LockHolder holder) {
 }
 
 bool Locks::lost(Handle handle) {
-  check_session();
+  events_.check_session();
   const auto file = held_.find(handle);
   if (file == held_.end()) return false;
   return std::any_of(file->second.begin(), file->second.end(),
@@ -108,7 +105,7 @@ job::Task<Result<wire::LockReply>> Locks::send(const wire::LockSpec& lock, bool 
   request.wait = wait;
   request.sequence = sequence;
   request.oldest = *under_way_.begin();
-  request.table = table_;
+  request.table = events_.table();
   has_locked_ = true;
   Limits limits = limits_here();
   if (planted(Defect::kLateLock)) limits.only_in.reset();
@@ -116,12 +113,10 @@ job::Task<Result<wire::LockReply>> Locks::send(const wire::LockSpec& lock, bool 
   under_way_.erase(sequence);
   // If the epoch has ended, everything that was granted in it is lost.
   if (limits.only_in && !is_current(*limits.only_in)) co_return Errc::kSessionFenced;
-  check_session();
+  events_.check_session();
   if (reply) {
     has_locked_ = true;
-    know_table(reply->table);
-    connection_ = session_.meta().peer_info().connection;
-    keep_state();
+    events_.answered(reply->table);
   }
   co_return reply;
 }
@@ -130,13 +125,13 @@ job::Task<Result<wire::LockReply>> Locks::send(const wire::LockSpec& lock, bool 
 /// locks that this client does not know.
 Limits Locks::limits_here(job::StopToken stop) const {
   Limits limits = session_.limits(stop);
-  limits.only_in = rpc::SessionEpoch{client_, epoch_};
+  limits.only_in = events_.epoch();
   return limits;
 }
 
 bool Locks::is_current(const rpc::SessionEpoch& session) {
-  check_session();
-  return session == rpc::SessionEpoch{client_, epoch_};
+  events_.check_session();
+  return session == events_.epoch();
 }
 
 bool Locks::lost(const wire::LockSpec& lock) const {
@@ -149,7 +144,7 @@ bool Locks::lost(const wire::LockSpec& lock) const {
 job::Task<Result<void>> Locks::set(wire::LockSpec lock, bool wait, job::StopToken stop) {
   SPATE_CO_TRY(std::ignore, co_await session_.ensure_open(session_.limits(stop)));
   for (int sessions = 0; sessions < kMostSessions;) {
-    check_session();
+    events_.check_session();
     if (lost(lock)) {
       if (lock.mode != LockMode::kNone) co_return Errc::kLostLock;
       note(lock, last_sequence_);  // the server holds none of it any more
@@ -160,8 +155,8 @@ job::Task<Result<void>> Locks::set(wire::LockSpec lock, bool wait, job::StopToke
       if (!over && reclaiming_) co_return over.error();
       continue;
     }
-    const rpc::SessionEpoch session{client_, epoch_};
-    const std::uint64_t table = table_;
+    const rpc::SessionEpoch session = events_.epoch();
+    const std::uint64_t table = events_.table();
     const std::uint64_t sequence = next_sequence();
     doubts_.begin(sequence, lock);
     WaitPtr waiting;
@@ -170,7 +165,7 @@ job::Task<Result<void>> Locks::set(wire::LockSpec lock, bool wait, job::StopToke
     if (reply && !reply->queued) {
       note(lock, sequence);
       forget_wait(sequence);
-      if (lock.kind == LockKind::kAppend) start_listening();  // other clients may want the right
+      if (lock.kind == LockKind::kAppend) events_.start();  // other clients may want the right
       co_return Result<void>();
     }
     if (!reply && is_uncertain(reply.code())) {
@@ -196,7 +191,7 @@ job::Task<Result<void>> Locks::set(wire::LockSpec lock, bool wait, job::StopToke
       co_return std::move(reply).error();
     }
     waiting->queued = true;
-    start_listening();
+    events_.start();
     auto granted = co_await wait_for(sequence, waiting, stop);
     if (granted.code() != Errc::kLocksForgotten) co_return granted;
   }
@@ -209,7 +204,7 @@ void Locks::leave_in_doubt(const wire::LockSpec& lock, std::uint64_t sequence, c
   if (wait != nullptr) {
     doubts_.leave(sequence, nullptr);
     wait->abandoned = true;
-    start_listening();
+    events_.start();
   } else {
     HandoverState* const handover = session_.handover();
     if (handover != nullptr) handover->keep_wait(sequence, to_record(lock, lock.pid));
@@ -237,15 +232,15 @@ job::Task<Result<void>> Locks::wait_for(std::uint64_t sequence, WaitPtr wait, jo
   }
 }
 
-/// Ends a wait that no caller needs any more. If the server cannot be reached, or has granted the lock, listen() ends
-/// the wait.
+/// Ends a wait that no caller needs any more. If the server cannot be reached, cancel_abandoned() tries again. If it
+/// has granted the lock, the event about that ends the wait.
 job::Task<void> Locks::cancel(std::uint64_t sequence, WaitPtr wait, job::StopToken stop) {
   wire::LockCancelRequest request;
   request.sequence = sequence;
   auto reply = co_await session_.ask<wire::LockCancelReply>(request, limits_here(stop));
-  check_session();
+  events_.check_session();
   if (!reply || wait->state != WaitState::kWaiting) co_return;
-  if (reply->ended || (table_ != 0 && reply->table != table_)) {
+  if (reply->ended || (events_.table() != 0 && reply->table != events_.table())) {
     end_wait(sequence, WaitState::kRefused);
   } else if (!wait->queued) {
     end_wait(sequence, WaitState::kGranted);  // granted at once; or the request has not arrived and never will
@@ -315,7 +310,7 @@ job::Task<Result<std::optional<wire::LockSpec>>> Locks::test(wire::LockSpec lock
   wire::LockTestRequest request;
   request.lock = lock;
   auto reply = co_await session_.ask<wire::LockTestReply>(request, session_.limits());
-  check_session();
+  events_.check_session();
   if (!reply) co_return std::move(reply).error();
   co_return reply->conflict;
 }

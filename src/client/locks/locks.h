@@ -11,6 +11,7 @@
 
 #include "base/unique_function.h"
 #include "client/locks/lock_doubts.h"
+#include "client/session/event_listener.h"
 #include "client/session/limits.h"
 #include "job/event.h"
 #include "job/gate.h"
@@ -19,20 +20,21 @@
 
 namespace spate::client {
 
-class AttributeCache;
 class Session;
 
 /// Knows which locks are held. So a close of a file without locks costs nothing, and the client can claim its locks
-/// again after a restart of the meta server. A wait keeps no request open: one request of the client fetches all
-/// events. One executor; any number of calls at once. Life cycle: construct -> calls -> stop() -> destroyed.
-class Locks {
+/// again after a restart of the meta server. A wait keeps no request open: EventListener fetches the grants.
+///
+/// Life cycle: construct -> inherit(), if an earlier process has had the session -> calls -> stop() awaited ->
+/// destroyed. One executor; any number of calls at once.
+class Locks final : private SessionLocks {
  public:
-  /// Both parameters outlive this object. Events about leases go to `attributes`.
-  Locks(Session& session, AttributeCache& attributes);
-  ~Locks();
+  /// Both parameters outlive this object, which `events` serves from now on.
+  Locks(Session& session, EventListener& events);
+  ~Locks() override;
   Locks(const Locks&) = delete;
   Locks& operator=(const Locks&) = delete;
-  /// Ends all waits with kCancelled.
+  /// Ends all waits with kCancelled. Waits until grants that came too late are given back.
   job::Task<void> stop();
 
   /// Sets the mode of a range for the owner in `lock.owner` and `kind`. With `wait` it waits until the lock is granted
@@ -49,24 +51,15 @@ class Locks {
   /// Whether a lock of some program on the file was lost and has not been released since. Others may have changed the
   /// data that the lock protected.
   bool lost(Handle handle);
-  /// Call it when the session may be another one, or in another epoch. Marks the locks of the old session as lost.
-  void check_session();
   /// Sets the function to call when another client waits for the right to append to a file.
   void on_recall(UniqueFunction<void(Handle)> action) { on_recall_ = std::move(action); }
-  /// Sets the function to call when the lease on an object was recalled and the object was dropped.
-  void on_lease_recall(UniqueFunction<void(Handle)> action) { on_lease_recall_ = std::move(action); }
 
-  /// Takes over the locks of an earlier process. Call it before all other functions, when the session already is that
-  /// of the earlier process.
+  /// Takes over the locks of an earlier process. Call it before all other functions, when the session and `events`
+  /// already are those of the earlier process.
   void inherit();
   /// Ends waits that programs began through an earlier process. The programs make the same calls again to this process
   /// (client/session/handover_state.h).
   job::Task<void> end_inherited_waits();
-
-  /// Begins to fetch events, because a lease was granted: recalls of leases come with the events of locks.
-  void start_listening();
-  /// The meta server has answered. Over a new connection it may be a new process that has forgotten everything.
-  void heard();
 
  private:
   struct Held {
@@ -85,11 +78,18 @@ class Locks {
   };
   using WaitPtr = std::shared_ptr<Wait>;
 
+  bool want_events() const override;
+  void take(const wire::SessionEvent& event) override;
+  void session_changed() override;
+  bool must_claim() const override { return has_locked_; }
+  bool idle() const override;
+  job::Task<Result<void>> reclaim(std::uint64_t stale) override;
+  job::Task<void> cancel_abandoned(job::StopToken stop) override;
+
   std::uint64_t next_sequence();
   void note(const wire::LockSpec& lock, std::uint64_t sequence);
   void leave_in_doubt(const wire::LockSpec& lock, std::uint64_t sequence, const WaitPtr& wait);
   void give_up_what_is_in_doubt();
-  void keep_state();
   Limits limits_here(job::StopToken stop = {}) const;
   bool is_current(const rpc::SessionEpoch& session);
   bool lost(const wire::LockSpec& lock) const;
@@ -100,44 +100,26 @@ class Locks {
   void forget_wait(std::uint64_t sequence);
   void end_wait(std::uint64_t sequence, WaitState state);
   void ask_again();
-  bool wants_events() const;
-  job::Task<void> listen();
-  void take(const std::vector<wire::SessionEvent>& events);
-  std::optional<std::uint64_t> hear(MonoTime asked, const wire::SessionEventsRequest& request,
-                                    const wire::SessionEventsReply& reply);
-  void know_table(std::uint64_t table);
   job::Task<void> give_back(wire::LockSpec lock);
-  job::Task<Result<void>> reclaim(std::uint64_t stale);
+  std::vector<wire::LockSpec> all_held() const;
+  void mark_lost(const wire::LockSpec& lock);
   job::Task<Result<void>> reclaim_all(std::uint64_t stale);
-  job::Task<void> check_table();
 
   Session& session_;
-  AttributeCache& attributes_;
-  // The following members belong to this session.
-  ClientId client_;
-  std::uint32_t epoch_ = 0;
-  std::uint64_t table_ = 0;         // the server's table; 0: unknown
-  std::uint64_t acknowledged_ = 0;  // the last event that was acknowledged
-  std::uint32_t connection_ = 0;    // the connection over which the table was last reported
-  bool has_locked_ = false;         // the server may remember this session if it restarts, and then waits for its claim
-  /// The server waits to learn that recalled objects, or objects kept under another table, were dropped.
-  bool untold_ = false;
-
-  MonoTime inherited_until_;  // until then the server may count on leases of the earlier process
+  EventListener& events_;
+  /// In this epoch of the session. The server may remember the session if it restarts, and then waits for its claim.
+  bool has_locked_ = false;
 
   std::map<Handle, std::map<LockHolder, Held>> held_;
   std::map<std::uint64_t, WaitPtr> waits_;  // by sequence
   LockDoubts doubts_;
   std::uint64_t last_sequence_ = 0;
   std::set<std::uint64_t> under_way_;
-  bool listening_ = false;
   bool reclaiming_ = false;
-  bool checking_ = false;
   Result<void> reclaimed_;
   job::Event reclaim_done_;
   std::vector<std::pair<std::uint64_t, wire::LockSpec>> inherited_waits_;
   UniqueFunction<void(Handle)> on_recall_;
-  UniqueFunction<void(Handle)> on_lease_recall_;
   job::StopSource stopping_;
   job::Gate gate_;
 };

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The locks of a session whose process has ended and that this process continues (client/session/handover_state.h).
-#include "client/attributes/attribute_cache.h"
 #include "client/locks/locks.h"
 #include "client/session/handover_state.h"
 #include "client/session/session.h"
@@ -15,22 +14,11 @@ wire::LockSpec to_lock(const HandoverState::Held& record) {
 
 }  // namespace
 
-void Locks::keep_state() {
-  if (HandoverState* const handover = session_.handover())
-    handover->keep_lock_state({table_, acknowledged_, last_sequence_});
-}
-
 void Locks::inherit() {
   HandoverState* const handover = session_.handover();
   if (handover == nullptr || !handover->inherited()) return;
-  client_ = session_.identity().client;
-  epoch_ = session_.identity().epoch;
-  const HandoverState::LockState state = handover->lock_state();
-  table_ = state.table;
-  acknowledged_ = state.acknowledged;
-  last_sequence_ = state.last_sequence;
+  last_sequence_ = handover->lock_state().last_sequence;
   has_locked_ = true;
-  untold_ = attributes_.on();  // this process keeps nothing of what was recalled from the earlier one
   for (const HandoverState::Held& piece : handover->held()) {
     Held& held = held_[piece.handle][{piece.kind, piece.owner}];
     held.pid = piece.kind == LockKind::kAppend ? UINT32_MAX
@@ -42,9 +30,6 @@ void Locks::inherit() {
 }
 
 job::Task<void> Locks::end_inherited_waits() {
-  // No lease lasts longer than an attempt: see LeaseManager::lease().
-  if (attributes_.on()) inherited_until_ = session_.executor().now() + session_.options().attempt_timeout;
-  start_listening();
   std::vector<Handle> rights;  // rights to append; the earlier process may have been asked to give them back
   for (const auto& [handle, owners] : held_) {
     if (owners.contains({LockKind::kAppend, 0})) rights.push_back(handle);
@@ -58,13 +43,13 @@ job::Task<void> Locks::end_inherited_waits() {
     wire::LockCancelRequest request;
     request.sequence = sequence;
     auto reply = co_await session_.ask<wire::LockCancelReply>(request, session_.limits(stopping_));
-    check_session();
+    events_.check_session();
     if (!reply) {
       SPATE_LOG("client", warn, "a wait for a lock is left over handle={} error={}", lock.handle.value,
                 reply.error().message());
       continue;
     }
-    if (reply->ended || reply->table != table_) {
+    if (reply->ended || reply->table != events_.table()) {
       session_.handover()->end_wait(sequence);
       continue;
     }
