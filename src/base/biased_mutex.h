@@ -42,10 +42,8 @@ class BiasedMutex {
     }
   }
 
-  /// Whether the calling thread owns it, for tests.
-  bool is_owner() const { return owner_.load(std::memory_order_relaxed) == this_thread(); }
-
  private:
+  friend struct BiasedMutexTestAccess;
   /// A number > 0 that no other thread ever gets.
   static std::uint64_t this_thread() { return number_ != 0 ? number_ : new_number(); }
   static std::uint64_t new_number();

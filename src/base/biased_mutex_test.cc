@@ -10,25 +10,35 @@
 #include "base/expect.h"
 
 namespace spate {
+
+struct BiasedMutexTestAccess {
+  /// Whether the calling thread owns the mutex.
+  static bool is_owner(const BiasedMutex& mutex) {
+    return mutex.owner_.load(std::memory_order_relaxed) == BiasedMutex::this_thread();
+  }
+};
+
 namespace {
+
+bool is_owner(const BiasedMutex& mutex) { return BiasedMutexTestAccess::is_owner(mutex); }
 
 /// Locks the mutex until the calling thread owns it. False: it cannot become the owner here.
 bool become_owner(BiasedMutex& mutex) {
-  for (int i = 0; i < 1000 && !mutex.is_owner(); ++i) {
+  for (int i = 0; i < 1000 && !is_owner(mutex); ++i) {
     mutex.lock();
     mutex.unlock();
   }
-  return mutex.is_owner();
+  return is_owner(mutex);
 }
 
 TEST(BiasedMutex, ASoleThreadBecomesTheOwnerAndAnotherThreadTakesTheOwnership) {
   BiasedMutex mutex;
   ASSERT_TRUE(become_owner(mutex)) << "no membarrier(2) here";
   std::thread([&] {
-    EXPECT_FALSE(mutex.is_owner());
+    EXPECT_FALSE(is_owner(mutex));
     const std::lock_guard lock(mutex);
   }).join();
-  EXPECT_FALSE(mutex.is_owner());
+  EXPECT_FALSE(is_owner(mutex));
 }
 
 TEST(BiasedMutex, BecomesAnOrdinaryMutexAfterRepeatedLossOfOwnership) {

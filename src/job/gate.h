@@ -63,7 +63,6 @@ class Gate {
   void leave() {
     if (--count_ == 0 && closer_) executor_.schedule(std::exchange(closer_, {}));
   }
-  friend Executor& executor_of(Gate& gate) { return gate.executor_; }
 
   Executor& executor_;
   std::size_t count_ = 0;

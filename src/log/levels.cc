@@ -62,13 +62,6 @@ Result<void> set_level(std::string_view folder, Level level) {
   return {};
 }
 
-Level level_of(std::string_view folder) {
-  for (std::size_t i = 0; i < kFolders.size(); ++i) {
-    if (kFolders[i] == folder) return static_cast<Level>(detail::levels[i].load(std::memory_order_relaxed));
-  }
-  return Level::off;
-}
-
 Result<void> set_levels(std::string_view spec) {
   Levels levels;
   while (!spec.empty()) {

@@ -79,7 +79,6 @@ inline Source::Source(const Logger& logger) : Source(logger.source_) { fields_ =
 
 /// Sets the level of one folder or, for "", of all. kInvalidArgument for an unknown folder. Thread-safe, at any time.
 Result<void> set_level(std::string_view folder, Level level);
-Level level_of(std::string_view folder);
 /// Sets levels from a text such as "info,bmi=debug", from left to right. A level without a folder is for all folders.
 /// On failure no level changes.
 Result<void> set_levels(std::string_view spec);

@@ -36,6 +36,15 @@ struct LogTest : testing::Test {
   Capture capture{clock};
 };
 
+/// The most detailed level that the folder writes.
+Level level_of(Source folder) {
+  Level most = Level::off;
+  for (const Level level : {Level::error, Level::warn, Level::info, Level::debug, Level::trace}) {
+    if (folder.enabled(level)) most = level;
+  }
+  return most;
+}
+
 TEST_F(LogTest, ALineHasTimeLevelFolderAndFields) {
   SPATE_LOG("bmi/tcp", warn, "connection lost peer={} tries={}", "tcp://a:1", 3);
   EXPECT_EQ(capture.text(), "2026-11-21T03:46:00.123456Z warn bmi/tcp connection lost peer=tcp://a:1 tries=3\n");
