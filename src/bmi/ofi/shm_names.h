@@ -14,7 +14,7 @@ inline constexpr std::string_view kShmPrefix = "fi_shm://";
 
 /// In libfabric 1.17 two endpoints of one process share one mapping of a peer's memory. It disappears with its owner,
 /// and a process that touches it afterwards ends. So a sender holds the lock and checks first. The defect concerns the
-/// whole process, and so does this object.
+/// whole process, so one object serves the whole process.
 class ShmNames {
  public:
   static ShmNames& of_this_process() {

@@ -52,7 +52,7 @@ struct FabricStatistics {
 class Endpoint {
  public:
   virtual ~Endpoint() = default;
-  /// Whether connections are accepted. False: who connects here is refused.
+  /// Whether connections are accepted. False: attempts to connect to this endpoint are refused.
   virtual bool listening() const = 0;
   /// Its process has died. Every connection is gone, and it must not use the fabric any more.
   virtual void killed() = 0;
@@ -88,7 +88,7 @@ class Fabric {
   ~Fabric();
 
   // Time.
-  /// never() when no event is scheduled.
+  /// The time of the next event; never() if none is scheduled.
   MonoTime next_event_time() const { return events_.next_time(); }
   /// Sets the clock to the next event and runs it. False: there is none.
   bool deliver_next();
