@@ -35,7 +35,7 @@ struct Peer {
   bool authenticated = false;
   wire::PeerKind kind = wire::PeerKind::kClient;
   ClientId client;
-  ServerId server;  // kind server: who it says it is; 0: not told. All servers have the same key
+  ServerId server;  // kind server: the id that it claims; 0: none. All servers have the same key
   std::uint32_t epoch = 0;
   std::uint64_t incarnation = 0;
   std::uint64_t features = 0;  // wire::Feature: the features that hello agreed on

@@ -36,7 +36,7 @@ class Channel {
   /// Yields the reply to `body` (an encoded message), or an error: the server's own, with its context. If the deadline
   /// passes first, the error names the server; its code is kUnreachable if no connection could be made in the end, else
   /// kTimeout. The server learns a slightly earlier deadline (a tenth, at most 1 s), so that it can report what it
-  /// waits for in vain before ours passes. After kTimeout the request may or may not have had an effect.
+  /// waits for before the caller's deadline passes. After kTimeout the request may or may not have had an effect.
   /// kUnauthenticated, kSessionUnknown and kSessionFenced are returned when a new handshake does not help. A request
   /// that the server ended because of a newer handshake of this client (kCancelled) is sent again. kForgottenRequest: a
   /// change was sent and its answer was lost; the session that would know the answer is gone.

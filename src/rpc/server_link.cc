@@ -53,7 +53,7 @@ bmi::PeerInfo ServerLink::peer_info() const { return peer_ ? network_.network().
 std::string ServerLink::unreached() const {
   const bmi::PeerInfo info = peer_info();
   if (info.connected || info.failed.empty()) return {};
-  // Whoever reads it knows the address in name(). That shared memory fails, too, tells nothing more.
+  // name() already shows the address. A failure of shared memory adds nothing to a failure of the network.
   std::vector<bmi::FailedUrl> failed = info.failed;
   std::erase_if(
       failed, [&](const bmi::FailedUrl& one) { return is_shm_url(one.url) && !is_shm_url(shown_url(options_.urls)); });
