@@ -8,8 +8,7 @@
 namespace spate::client {
 namespace {
 
-/// Whether the code is an answer about names, so that nothing was changed. (A close may have taken effect all the
-/// same.)
+/// Whether the code is an answer about names, so that nothing was changed. (A close may have taken effect even so.)
 bool without_effect(wire::Op op, Errc code) {
   const auto number = static_cast<unsigned>(code);
   const bool of_names =

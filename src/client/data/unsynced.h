@@ -114,8 +114,8 @@ class UnsyncedFiles {
 
   /// The file is opened. `made`: this open has created it, so nobody can have written to it before.
   FilePtr join(Handle handle, std::uint32_t slot_count, bool made);
-  /// The file is closed. `removed`: it has no name any more. It is kept all the same, because another client may have
-  /// it open and give it a name or pass it back. But to drop it as the oldest puts no other file in doubt.
+  /// The file is closed. `removed`: it has no name any more. It is kept, because another client may have it open and
+  /// give it a name or pass it back. If it is dropped as the oldest, no other file is in doubt.
   void leave(FilePtr file, bool removed);
   /// A file was truncated by its name or handle. It may be closed.
   void note_cut(Handle handle, std::uint32_t slot_count);

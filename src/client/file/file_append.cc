@@ -96,8 +96,9 @@ job::Task<Result<std::uint64_t>> FileAppend::append_now(Appends::AppendedPtr fil
   co_return end;
 }
 
-/// The end of a file that only this client has open for writing, through this open alone. Others that append have given
-/// their right away, and whoever opens the file to write recalls the lease first (client/attributes/own_writing.h).
+/// The end of the file, if this client alone has it open for writing, and through this open only. No other client
+/// appends, since this one has the right to append. A client that opens the file for writing first recalls the lease
+/// (client/attributes/own_writing.h).
 std::optional<std::uint64_t> FileAppend::known_end(const Appends::Appended& file) {
   if (file.unsettled || data_.written().uncertain()) return std::nullopt;
   const auto known = data_.cluster().attributes().find_attributes({data_.handle(), {}, 0});
