@@ -173,7 +173,7 @@ struct LogConfig {
 
 /// [metrics]: each server's page for Prometheus and health checks.
 struct MetricsConfig {
-  std::string address = "127.0.0.1";  // a numeric address of the machine; who can reach it is not asked who he is
+  std::string address = "127.0.0.1";  // a numeric address of the machine; callers need no authentication
   std::uint64_t port = 0;             // of server 1, 0..65535; server N has port + N - 1. 0: no page
   friend bool operator==(const MetricsConfig&, const MetricsConfig&) = default;
 };
