@@ -17,10 +17,10 @@ class CopyPace {
   CopyPace(const CopyPace&) = delete;
   CopyPace& operator=(const CopyPace&) = delete;
 
-  /// Waits until one more piece may be copied. The piece counts as under way until the units are destroyed. Whoever
-  /// holds units may wait for requests of clients, and for nobody who waits for units.
+  /// Waits until one more piece may be copied. The piece counts as under way until the units are destroyed. A task
+  /// that holds units may wait for requests of clients, but never for a task that waits for units.
   job::Task<Result<job::Semaphore::Units>> turn(job::StopToken stop);
-  /// So many bytes of a piece were sent. Later pieces wait until they fit into the rate.
+  /// `bytes` bytes of a piece were sent. Later pieces wait until they fit into the rate.
   void copied(std::uint64_t bytes);
 
  private:

@@ -17,7 +17,7 @@
 
 namespace spate::io {
 
-/// The interface to Mirrors of those parts that it is made of.
+/// The functions of Mirrors that its parts call.
 class MirrorHost {
  public:
   virtual ~MirrorHost() = default;
@@ -42,8 +42,8 @@ class MirrorHost {
     TargetId primary;
     bool renew = false;  // the epoch rises also if nothing else changes
   };
-  /// Asks the meta server for it, again and again. Ends when the record is as wanted, when this member may not make it
-  /// so, or when `stop` fires.
+  /// Asks the meta server for this change, and repeats the request until the record is as wanted, this member may not
+  /// make the change, or `stop` fires.
   virtual job::Task<void> alter(MirrorGroup& group, Alteration what, job::StopToken stop) = 0;
   /// A member knows a later record, so the record should be read again.
   virtual void contradicted() = 0;

@@ -20,7 +20,8 @@ constexpr Duration kHandOver = std::chrono::seconds(1);  // at most
 constexpr Duration kHandOverLook = std::chrono::milliseconds(5);
 constexpr Duration kLinger = std::chrono::milliseconds(200);
 
-/// A primary whose process is new asks those that serve whether theirs are, too: then nobody needs to be waited for.
+/// A primary whose process is new asks the serving members whether their processes are new, too. If all are, the
+/// primary need not wait for any of them.
 bool gets_beacon(const MirrorGroup& group, const GroupMember& member) {
   if (member.target == group.self) return false;
   if (group.term != nullptr) return true;

@@ -34,15 +34,15 @@ class Mirrors final : public MirrorHost {
   /// Reads what an earlier process has left.
   job::Task<Result<void>> load();
   void start(const RegistrationOptions& options, job::NetworkContext& network, Random& random);
-  /// Has others lead this server's groups, and wait for this member no more, since the process is about to end. Ends
-  /// when they do, or within a second without it. Requests are still answered.
+  /// Makes other members lead this server's groups and stop waiting for this member, because the process is about to
+  /// end. Ends when they have done so, or after a second. Requests are still answered.
   job::Task<void> hand_over();
   /// Ends the work for groups. From now on this server leads none.
   void leave();
   job::Task<void> stop();
 
-  /// The term of this group if it leads now; otherwise kNotPrimary. If the group is not known, this also has the
-  /// meta server asked for it, so that a later call may find it.
+  /// The term of this group if it leads now; otherwise kNotPrimary. If the group is not known, a task asks the meta
+  /// server for it, so that a later call may find it.
   Result<std::shared_ptr<PrimaryTerm>> leading(TargetId group);
 
   /// Answers the requests of other members.

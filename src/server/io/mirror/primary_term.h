@@ -41,9 +41,10 @@ class PrimaryTerm {
   job::Task<void> open(std::vector<ChangedRegion> doubtful, MonoTime serves_from);
   /// Ends all changes of this term and waits for them, because this member is no longer the primary.
   job::Task<void> end();
-  /// The same without waiting for the changes.
+  /// As end(), but does not wait for the changes.
   void halt();
-  /// Has another member lead, or serves alone if all others go, too. Ends when the record is so.
+  /// Makes another member the primary, or serves alone if all others are about to end, too. Ends when the record says
+  /// so.
   job::Task<void> hand_over();
 
   Target& target() const { return group_.target; }
@@ -57,11 +58,11 @@ class PrimaryTerm {
 
   /// Carries out a change on all members, this one last: `request` is the operation on this one's datafile. Changes
   /// that overlap run one after another, others at the same time. The messages of one large write are such changes, so
-  /// while one of them is on the way to the others, this member may write an earlier or a later one. That shows nobody
-  /// what may be lost: each byte is written here, where it is read, when every serving member has that byte. The own
-  /// write must not begin earlier, under whatever lock: a read by sendfile leaves the page cache after its answer, so
-  /// no lock could hold it back. Once others have been told, it is carried out to the end, whatever `stop` says. The
-  /// memory behind the request's spans outlives the task.
+  /// while one of them is on the way to the others, this member may write an earlier or a later one. No client
+  /// sees a byte that may be lost: clients read this member's copy, and this member writes a byte only when every
+  /// serving member has it. No lock would allow an earlier write here: a read by sendfile leaves the page cache after
+  /// its answer, when it no longer holds a lock. Once other members have received the change, it is carried out to the
+  /// end, even if `stop` fires. The memory behind the request's spans outlives the task.
   ///
   /// Failure: kNotPrimary if too few members serve, or if this member does not lead or ceases to lead meanwhile; in the
   /// last case the change may have had its effect on some members, and the next term makes the copies equal. After any

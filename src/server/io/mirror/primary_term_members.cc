@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The other members: who they are, and that they obey.
+// Which members the primary knows, and how it makes them obey.
 #include <algorithm>
 
 #include "log/fields.h"
