@@ -22,7 +22,7 @@ class MetaRole {
   MetaRole& operator=(const MetaRole&) = delete;
 
   /// Reads the state that an earlier process left in the store, and continues its work. After a failure nothing runs,
-  /// but call stop() all the same.
+  /// but the caller must call stop() nevertheless.
   job::Task<Result<void>> start();
   /// Ends all background work. Unfinished work stays recorded in the store.
   job::Task<Result<void>> stop();

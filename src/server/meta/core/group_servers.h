@@ -12,9 +12,9 @@
 
 namespace spate::meta {
 
-/// A server can if it has asked this process for its groups, or if it is a member already. One of an earlier version
-/// never asks. Until a server is known, it counts as one that can; who makes a group with it waits for it first. One
-/// executor; pinned.
+/// A server can keep copies if it has asked this process for its groups, or if it is already a member of one. A server
+/// of an earlier version never asks. A server that is not known yet counts as one that can. An operation that makes a
+/// group with such a server waits for it first. One executor; pinned.
 class GroupServers {
  public:
   explicit GroupServers(job::Executor& executor) : executor_(executor), changed_(executor) {}

@@ -60,7 +60,7 @@ class LockManager final : public Locks {
   MonoTime forfeit_;
   std::unordered_map<ClientId, SessionLocks> sessions_;
   std::map<ClientId, std::uint32_t> reclaimed_;  // the epoch that has reclaimed the locks from before the restart
-  /// Sessions that have reclaimed while an earlier epoch of theirs is not released yet.
+  /// Sessions that have reclaimed their locks before the server has released their earlier epochs.
   std::set<ClientId> claimed_too_soon_;
 };
 

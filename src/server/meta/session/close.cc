@@ -93,7 +93,7 @@ Outcome<wire::CloseReply> close(Operation& operation, const wire::CloseRequest& 
     } else if (owns(operation.who(), inode.attributes)) {
       set_attributes(operation, inode, request);
     } else {
-      operation.answer_with(Errc::kNotPermitted);  // the open ends all the same, since a client closes only once
+      operation.answer_with(Errc::kNotPermitted);  // the open ends nevertheless, since a client closes only once
     }
   }
   const bool read = may_set && note_read(operation, inode, request);
