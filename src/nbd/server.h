@@ -52,8 +52,8 @@ class Server final : private ConnectionHost {
 
   /// Accepts no more clients and no more requests, and closes the listening sockets. Waits at most `grace` until the
   /// requests in flight are answered, and then drops unsent replies. Operations on devices are never aborted: stop()
-  /// waits for them without a limit. At last it closes every device. A failure is the first one of a device's close();
-  /// the server has stopped all the same.
+  /// waits for them without a limit. At last it closes every device. The failure that it returns is the first one of a
+  /// device's close(); the server has stopped in that case, too.
   job::Task<Result<void>> stop(Duration grace);
 
  private:
