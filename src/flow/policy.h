@@ -56,8 +56,9 @@ struct PathChoice {
 };
 
 /// A path that the request or the configuration names is taken, or refused with kNotSupported and a reason: it was
-/// named to be measured, so another path would be a false answer. Exception: kPeerToPeer in the configuration, which
-/// all servers share. Where p2p is impossible, the stream takes the direct path, or else the automatic choice.
+/// named to be measured, so another path would be a false answer. All servers share the configuration, so a
+/// kPeerToPeer there is an exception: if p2p is not possible, the stream takes the direct path, or else the automatic
+/// choice.
 Result<PathChoice> choose_path(wire::DataPath asked, const PathFacts& facts, const PolicyOptions& options = {});
 
 /// Whether the choice depends on PathFacts::cached, which costs a system call.
