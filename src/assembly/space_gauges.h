@@ -14,8 +14,8 @@ namespace spate::assembly {
 class SpaceGauges {
  public:
   explicit SpaceGauges(metrics::Registry& metrics) : metrics_(metrics) {}
-  /// `folder`: where the store lies; must stay there. `store`: its name in the metrics. Where nothing can be learned
-  /// about the folder any more, all gauges of it are 0.
+  /// `folder` holds the store and must stay where it is. `store` is the store's name in the metrics. If the folder can
+  /// no longer be examined, all of its gauges are 0.
   void watch(const std::string& store, const std::string& folder);
 
  private:
