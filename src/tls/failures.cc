@@ -38,7 +38,7 @@ constexpr auto kReasons = std::to_array<Reason>({
     {SSL_R_UNEXPECTED_EOF_WHILE_READING, ""},
 });
 
-/// "the server does not speak TLS", and what is wrong then with the configuration of whoever reads it.
+/// "the server does not speak TLS", and the probable mistake in the reader's own configuration.
 std::string describe_no_tls(bool connects) {
   return connects ? "the server does not speak TLS: its spate.toml may have tcp:// for this tcp+tls:// address"
                   : "the client does not speak TLS: its spate.toml may have tcp:// for this tcp+tls:// address";
