@@ -39,8 +39,8 @@ std::string server_name(ServerId server);
 /// The address of a server of the folder for clients on this machine: shm://FOLDER/run/server-3.sock
 std::string shm_url(const std::string& folder, ServerId server);
 
-/// Checks that an existing folder is this user's, and that nobody outside its group can write to it: whoever prepares
-/// the folder determines which processes are ended, and where logs are written.
+/// Checks that an existing folder is this user's, and that nobody outside its group can write to it. A user who can
+/// write to it chooses which processes are ended, and where logs are written.
 Result<void> check_owner(const std::string& folder);
 
 /// The contents of a folder, as far as `spate up` is concerned.

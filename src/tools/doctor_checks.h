@@ -40,8 +40,8 @@ class Machine {
   /// Space of the device that holds `folder`.
   virtual Result<Space> space(const std::string& folder) const = 0;
   enum class Port : std::uint8_t { kFree, kServer, kOther, kRefused };
-  /// Who listens at a server's TCP address: nobody, that server, or another program; kRefused: this user may not listen
-  /// there.
+  /// Which program listens at a server's TCP address: none, that server, or another one. kRefused: this user may not
+  /// listen there.
   virtual Port port(const config::ServerConfig& server, const std::string& url) const = 0;
   /// Whether somebody listens at "HOST:PORT".
   virtual bool listens(const std::string& address) const = 0;

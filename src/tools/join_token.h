@@ -12,7 +12,7 @@
 
 namespace spate::tools {
 
-/// A secret: whoever has it may do what its keys allow.
+/// A secret: a person who has it may do everything that its keys allow.
 struct JoinToken {
   FsId fs;
   ServerId meta;  // the meta server, whose address is named beside the token

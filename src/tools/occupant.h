@@ -8,7 +8,7 @@
 
 namespace spate::tools {
 
-/// Which process is at that address: none, the server itself, or another program.
+/// The process at that address: none, the server itself, or another program.
 enum class Occupant : std::uint8_t { kNobody, kThatServer, kOther };
 /// Finds out which process is there. If it is the server itself, a spated of this user with this spate.toml, writes its
 /// pid file in `folder`. The file may be missing because somebody removed it or killed `up`.
