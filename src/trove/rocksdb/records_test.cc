@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The record cache always answers with what the store holds, whoever changes the store, and however.
+// The record cache always agrees with the store, whichever way the store was changed.
 #include <fmt/core.h>
 
 #include <map>
