@@ -153,7 +153,7 @@ bool is_made_together(const File& file, const Call& call) {
   return call.together && file.own_comm != MPI_COMM_NULL && choice != Choice::kDisable && !file.atomic;
 }
 
-/// If this rank's arguments are wrong, it takes part all the same, but without a request.
+/// If this rank's arguments are wrong, it takes part, but without a request.
 int start_together(File& file, const Call& call, MPI_Request* request) {
   const auto started = std::make_shared<Started>(file, call);
   started->call.prepare();
