@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// SharedState: the state of an open file, in memory that all processes share which have a descriptor of it. The memory
-// is a memfd. The program has an O_PATH descriptor of it: nothing can be read or written through that, but the kernel
-// duplicates it, passes it on by fork and exec, and closes it.
+// SharedState: the state of an open file, in memory that is shared by all processes that have a descriptor of it. The
+// memory is a memfd. The program has an O_PATH descriptor of it: nothing can be read or written through that, but the
+// kernel duplicates it, passes it on by fork and exec, and closes it.
 //
 // A process that has it mapped may have given up its user's rights since (setuid), and may write anything into it. So
 // nothing in it is trusted: there is no pointer in it, its size is sealed (broker/memory.h), positions and flags may
