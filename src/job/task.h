@@ -40,7 +40,7 @@ class PromiseBase {
     void await_resume() noexcept {}
   };
   FinalAwaiter final_suspend() noexcept { return {}; }
-  void unhandled_exception() noexcept { std::terminate(); }  // exceptions do not cross a folder, let alone a frame
+  void unhandled_exception() noexcept { std::terminate(); }  // exceptions cross no folder, and so no frame
 
   /// Runs the child until it suspends or ends; true when it has ended.
   template <typename Promise>
