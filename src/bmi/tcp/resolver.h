@@ -20,8 +20,9 @@ struct Resolved {
   std::vector<SocketAddress> addresses;
 };
 
-/// Starts one short-lived thread for each look-up; a name is looked up once for each connection to a server. The
-/// destructor does not wait for these threads, and their results are lost.
+/// Starts one short-lived thread for each look-up; a name is looked up once for each connection to a server. Life
+/// cycle: construct -> start() and take(), any number of times -> destroyed. The destructor does not wait for the
+/// threads, and their results are lost. Not thread-safe: the module's lock guards it.
 class Resolver : public Pollable {
  public:
   Resolver();
