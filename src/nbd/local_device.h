@@ -13,8 +13,8 @@
 
 namespace spate::nbd {
 
-/// Reads and writes go through the page cache. Calls that may wait for a disk run on `workers`; executor and workers
-/// outlive the device. A file in memory (tmpfs) never waits.
+/// See Device for the life cycle. Reads and writes go through the page cache. Calls that may wait for a disk run on
+/// `workers`; executor and workers outlive the device. A file in memory (tmpfs) never waits.
 class LocalDevice final : public Device {
  public:
   /// kNotSupported unless the path is a regular file or a block device.

@@ -11,8 +11,8 @@
 
 namespace spate::nbd {
 
-/// All connections share one open of the file, so that each flush covers the writes of all of them. On the client's
-/// executor; the client outlives it.
+/// See Device for the life cycle. All connections share one open of the file, so that each flush covers the writes of
+/// all of them. It runs on the client's executor; the client outlives it.
 class SpateDevice final : public Device {
  public:
   /// `path` starts at the root of the file system. kNotSupported unless it is a regular file.
