@@ -31,7 +31,8 @@ struct QueuedOp {
   BytestreamCompletion done;
 };
 
-/// See Bytestreams for the contract. The destructor waits for the operations that its threads execute.
+/// See Bytestreams for the contract, the life cycle and the threads. The destructor waits for the operations that
+/// worker threads execute; nobody gets their completions.
 class LocalBytestreams : public Bytestreams {
  public:
   LocalBytestreams(std::shared_ptr<LocalTarget> target, LocalBytestreamsOptions options);

@@ -21,8 +21,9 @@ struct UringOptions {
   std::size_t skip_setups = 0;  // see Ring::make
 };
 
-/// The ring belongs to the thread that first needs it. A thread that takes over while nothing is in flight gets a new
-/// one; testing or destroying from another thread while the ring has work is a bug.
+/// See Bytestreams for the contract. The ring belongs to the thread that first needs it. A thread that takes over while
+/// nothing is in flight gets a new ring. While the ring has work, only its own thread may test or destroy this object.
+/// The destructor waits for the operations in the ring and on threads.
 class UringBytestreams final : public LocalBytestreams {
  public:
   /// kNotSupported: the kernel refuses a ring; use the pool.
