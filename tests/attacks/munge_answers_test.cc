@@ -80,7 +80,7 @@ TEST_F(MungeReadTest, RootIsNobody) {
   EXPECT_EQ(identity->key.user.gid, 65534U);
 }
 
-/// A credential contains a secret. Whoever can read it can act as its user.
+/// A credential contains a secret. Any process that can read it can act as its user.
 TEST_F(MungeReadTest, ACredentialInClearIsRefused) {
   EXPECT_THAT(refusal({.cipher = 0}), HasSubstr("not encrypted"));
   EXPECT_THAT(refusal({.cipher = -1}), HasSubstr("not encrypted")) << "a libmunge that does not say";

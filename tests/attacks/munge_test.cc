@@ -159,7 +159,7 @@ TEST_F(MungeTest, ACredentialForAnotherServerOrFileSystemIsRefused) {
   EXPECT_THAT(reason(munge, munge.key_for(FsId(99), kOne)->restrictions), HasSubstr("another server"));
 }
 
-/// A credential contains a secret. Whoever can read it can act as its user.
+/// A credential contains a secret. Any process that can read it can act as its user.
 TEST_F(MungeTest, ACredentialThatOthersCanReadIsRefused) {
   const Munge munge = realm_->munge();
   EXPECT_EQ(reason(munge, credential_with(restricted())), "believed") << "made as a client makes it";

@@ -264,7 +264,7 @@ TEST_F(LeasesTest, AChangeWaitsUntilCopiesElsewhereAreDropped) {
   }
 }
 
-/// The model knows modes and names. Either client sees the last change, whoever made it.
+/// The model knows modes and names. Either client sees the last change, even if the other one made it.
 TEST_F(LeasesTest, TwoClientsSeeWhatTheModelPredicts) {
   SeededRandom random(4);
   std::map<std::string, std::uint32_t> model;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The process that serves a mount is killed while an upgrade waits for it. The new program follows all the same.
+# The process that serves a mount is killed while an upgrade waits for it. The new program follows nevertheless.
 . "$(dirname "$0")/lib.sh"
 "$spate" up -q --dir "$dir/fs" --io 1 --port "$port"
 mount_at one

@@ -114,7 +114,7 @@ class Cluster:
 
     def __exit__(self, kind, error, trace):
         if error is not None:
-            # The error stands before the long logs, so that whoever reads only the first lines sees it.
+            # The error stands before the long logs, so that a reader of only the first lines sees it.
             print("%s: %s\nserver logs:\n%s" % (kind.__name__, error, self.logs()), file=sys.stderr)
         stopped = self.run("down", "-q", "--force", "--dir", self.dir) if os.path.exists(self.dir + "/spate.toml") else None
         left = [pid for pid in self.seen if alive(pid)]

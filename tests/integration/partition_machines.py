@@ -34,7 +34,7 @@ class Networked(Machines):
 
     def __exit__(self, kind, error, trace):
         if error is not None:
-            # The error stands before the long logs, so that whoever reads only the first lines sees it.
+            # The error stands before the long logs, so that a reader of only the first lines sees it.
             print("%s: %s" % (kind.__name__, error), file=sys.stderr)
             for name in self.names:
                 print("--- %s\n%s" % (name, self.run(name, "tail -n 40 /srv/data/spate/log/*.log /srv/*.log 2>/dev/null || true").stdout), file=sys.stderr)

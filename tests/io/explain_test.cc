@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `spate explain` is told: the path that a read or a write would take, for whoever may do it, and nothing is
+// The answer to `spate explain`: the path that a read or a write would take, for callers that may do it. Nothing is
 // moved.
 #include "base/expect.h"
 #include "tests/io/paths_fixture.h"

@@ -102,7 +102,7 @@ TEST_F(RightsTest, ARequestWithoutACapabilityIsRefused) {
   EXPECT_OK(client_.ask<wire::DatafileStatReply>(stat));
 }
 
-/// Whoever could write one copy of a mirrored file alone would make the copies unequal.
+/// A client that could write only one copy of a mirrored file would make the copies unequal.
 TEST_F(RightsTest, OneCopyOfAMirroredFileIsNotToBeHadByItself) {
   const auto on_groups = [](Capability& c) { c.rights = c.rights | Rights::kOnGroups; };
   EXPECT_EQ(write_changed(on_groups), Errc::kCapabilityInvalid);
