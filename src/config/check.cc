@@ -128,8 +128,8 @@ void check_open_servers(const FileSystemConfig& config, std::vector<Problem>& ou
     for (const std::string& url : config.servers[i].urls) {
       if (is_local(url)) continue;
       out.push_back({server_key(i, "urls"),
-                     "auth = \"none\" lets in whoever reaches a server, so it is for addresses of the own machine only "
-                     "(127.0.0.1, [::1], localhost, shm): other machines reach " +
+                     "auth = \"none\" admits every client that reaches a server, so it is for addresses of the own "
+                     "machine only (127.0.0.1, [::1], localhost, shm): other machines reach " +
                          url.substr(0, 80) + "; use auth = \"key\""});
     }
   }

@@ -285,8 +285,8 @@ std::vector<Key> plain_rows() {
            0, 3600 * kSecond}),
       row<&Config::metrics, &MetricsConfig::address>(
           {"metrics", "address", Type::kText,
-           "The numeric address at which servers answer GET /metrics and /healthz. Whoever can reach it may ask.", "",
-           1, 64}),
+           "The numeric address at which servers answer GET /metrics and /healthz for every client that reaches it.",
+           "", 1, 64}),
       row<&Config::metrics, &MetricsConfig::port>(
           {"metrics", "port", Type::kCount,
            "The port of server 1. Server N has this port + N - 1. 0: no server has such a page.", "", 0, 65535}),

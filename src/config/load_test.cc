@@ -216,7 +216,7 @@ TEST(Load, WithoutKeysServersAreReachedFromTheirOwnMachineOnly) {
                                 "tcp://[::]:7401", "tcp://127.0.0.example:7401", "ofi+tcp://10.0.0.2:7401"}) {
     const std::string found = mistakes("tcp://127.0.0.1:7401", far);
     EXPECT_THAT(found, HasSubstr("spate.toml:11: "));
-    EXPECT_THAT(found, AllOf(HasSubstr("auth = \"none\" lets in whoever reaches a server"), HasSubstr(far)));
+    EXPECT_THAT(found, AllOf(HasSubstr("auth = \"none\" admits every client that reaches a server"), HasSubstr(far)));
   }
   for (const std::string near : {"tcp://127.1.2.3:7401", "tcp://[::1]:7401", "tcp://localhost:7401", "shm://two",
                                  "shm:///run/spate/2", "ofi+shm://two", "ofi+tcp://127.0.0.1:7401", "sim://2"}) {
