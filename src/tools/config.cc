@@ -73,7 +73,7 @@ bool all_servers_here(const config::FileSystemConfig& config) {
 std::vector<std::string> look_at_keys(const config::FileSystemConfig& config, bool& usable) {
   std::vector<std::string> remarks;
   if (config.fs.auth == config::Auth::kNone) {
-    remarks.emplace_back("auth = \"none\": whoever reaches a server is let in");
+    remarks.emplace_back("auth = \"none\": a server admits every client that reaches it");
     return remarks;
   }
   if (config.fs.auth == config::Auth::kTls) return remarks;

@@ -47,7 +47,9 @@ void tell(Context& context, const std::string& url, const std::string& token) {
     print(address + "\n");
   }
   if (!context.json && !context.quiet)
-    print("Open this address in a browser on this machine; whoever has it may look. Ctrl-C ends the dashboard.\n");
+    print(
+        "Open this address in a browser on this machine. Anybody who has the address may look. Ctrl-C ends the "
+        "dashboard.\n");
   std::fflush(stdout);
 }
 
@@ -101,7 +103,8 @@ Command make_dashboard() {
   command.group = "Look";
   command.summary = "a page for a browser: servers, space, throughput, who is busiest, and where a file lies";
   command.details =
-      "It only looks, listens on 127.0.0.1 only, and answers whoever has the token in the printed address. From "
+      "It only looks, listens on 127.0.0.1 only, and answers every browser that has the token in the printed address. "
+      "From "
       "another\n"
       "machine: ssh -L 7480:localhost:7480 HOST, and open the same address. It sees what this user may see.";
   command.options = {{"-p,--port", "PORT of 127.0.0.1; 0: a free one (7480)", &options->port},

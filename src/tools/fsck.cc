@@ -218,7 +218,7 @@ Command make_fsck() {
   command.group = "Start and stop";
   command.summary = "look for damage, and repair it";
   command.details =
-      "The file system may be in use. Whoever holds the server key (server_key_file in spate.toml) may do this.\n"
+      "The file system may be in use. Only a user with the server key (server_key_file in spate.toml) may do this.\n"
       "Exit code: 0 clean, 1 repaired, 4 damage left, 8 incomplete or failed; the sum of what applies; 2 usage.\n"
       "What each finding means: docs/fsck.md";
   command.options = {

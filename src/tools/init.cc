@@ -68,8 +68,8 @@ int tell(Context& context, const std::string& folder, const JoinWords& words) {
       "  spate join {} {} --storage /data\n\n"
       "On each machine that only uses it:\n"
       "  spate join {} {}\n\n"
-      "The words that begin with spj1 are keys: who has the first may change everything, who has the second\n"
-      "may act for any user. `spate init` prints them again. Then, on any of these machines:\n"
+      "The words that begin with spj1 are keys. A user with the first one may change everything; a user with\n"
+      "the second one may act for any user. `spate init` prints them again. Then, on any of these machines:\n"
       "  spate mount -p /tmp/data\n",
       words.address, folder, words.address, words.server_token, words.address, words.client_token));
   return kExitOk;

@@ -328,7 +328,7 @@ Command make_key() {
   command.summary = "give a user a key that is good for that user only, and revoke it";
   command.details =
       "key issue --uid N [--gid N] [--groups N,N...] [--read-only] [--until DATE] [-o FILE]\n"
-      "Whoever holds the client key may act as any user. This makes a key that is good for one user, in these groups,\n"
+      "The holder of the client key may act as any user. This makes a key that is good for one user, in these groups,\n"
       "for reading only if so wanted, and until a date (UTC, by the servers' clocks). It gives nobody the rights of "
       "root.\n"
       "The user names it with --set fs.client_key_file=FILE or SPATE_FS_CLIENT_KEY_FILE=FILE; the file must be the\n"

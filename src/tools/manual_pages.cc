@@ -190,7 +190,7 @@ ManualPage overview_page(const ManualEdition& edition) {
       "disks.\n"
       "One of them, the meta server, keeps names and attributes. The io servers keep the contents: a file is cut into\n"
       "strips, which lie on the targets (storage devices) of several servers, so that its bandwidth is that of all.\n"
-      "spate.toml(5) says which servers there are. Whoever has the client key that it names may use the file system.");
+      "spate.toml(5) says which servers there are. A user with the client key that it names may use the file system.");
   page.subsection("First use, on one machine");
   page.paragraph("  spate up\n  spate mount -p /tmp/data\n  spate umount /tmp/data\n  spate down");
   page.subsection("Ways to use it");
