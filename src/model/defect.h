@@ -12,32 +12,33 @@ enum class Defect : std::uint8_t {
   kNone,
   kWriteAfterLoss,  // a client changes data in the next epoch of its session, although it lost its locks with the last
                     // one
-  kFsyncOfOwnWrites,   // an fsync covers only writes through the same open
-  kLateLock,           // a lock taken in the next epoch of the session is recorded as lost with the last one
-  kWallClock,          // a client computes the file system's time from a wall clock, which may be set at any time
-  kExpiredChange,      // a change of an expired session that was under way at the meta server is committed
-  kAllOrNoOpens,       // one damaged record of an open prevents the release of everything that its session held
-  kShortGrace,         // a restarted meta server drops earlier locks before their holder is fenced
-  kHastyClaim,         // a session that reclaims its locks after a restart ends the wait for its earlier epochs
-  kCutAfterRelease,    // the locks of a session pass to others before its truncations are over
-  kSplitDirectWrite,   // a direct write releases its datafile's lock between its blocks and its edges
-  kEarlyReply,         // a reply is sent before everything that it depends on is replicated
-  kEpochUnchecked,     // a member obeys every message of a leader, whatever its epoch
-  kTakeOverUnasked,    // a member takes over without the coordinator's consent
-  kLongLease,          // a primary's lease is longer than the time that the others wait
-  kLogNotCut,          // entries that no other member has stay in a log
-  kUnknownTailLeads,   // a member takes over although its log may have lost its end
-  kAnswerNotShipped,   // answers of requests are missing in the entries that other members receive
-  kJoiningServes,      // a joining member counts as one that serves
-  kOpenAfterChange,    // a client reuses a kept open for reading although the file was changed meanwhile
-  kPartAsSize,         // the last of several writers to close reports as the file's size only what it knows itself
-  kEarlySlot,          // a request gets a slot whose last request is not answered yet
-  kForgottenServer,    // a restarted meta server does not know the servers that were added
-  kEarlyServer,        // a new io server admits clients before it knows which of them are fenced
-  kOwnCopyFirst,       // the primary of a data group changes its own copy before the others
-  kReturnerForgotten,  // a returning member of a data group is not asked what it alone may have written
-  kLogDroppedEarly,    // the change log of a data group is dropped before the members have synced what it names
-  kFencesNotCopied,    // a returning member of a data group serves before it knows the fences of the meantime
+  kFsyncOfOwnWrites,      // an fsync covers only writes through the same open
+  kLateLock,              // a lock taken in the next epoch of the session is recorded as lost with the last one
+  kWallClock,             // a client computes the file system's time from a wall clock, which may be set at any time
+  kExpiredChange,         // a change of an expired session that was under way at the meta server is committed
+  kAllOrNoOpens,          // one damaged record of an open prevents the release of everything that its session held
+  kShortGrace,            // a restarted meta server drops earlier locks before their holder is fenced
+  kHastyClaim,            // a session that reclaims its locks after a restart ends the wait for its earlier epochs
+  kCutAfterRelease,       // the locks of a session pass to others before its truncations are over
+  kSplitDirectWrite,      // a direct write releases its datafile's lock between its blocks and its edges
+  kEarlyReply,            // a reply is sent before everything that it depends on is replicated
+  kEpochUnchecked,        // a member obeys every message of a leader, whatever its epoch
+  kTakeOverUnasked,       // a member takes over without the coordinator's consent
+  kLongLease,             // a primary's lease is longer than the time that the others wait
+  kLogNotCut,             // entries that no other member has stay in a log
+  kUnknownTailLeads,      // a member takes over although its log may have lost its end
+  kAnswerNotShipped,      // answers of requests are missing in the entries that other members receive
+  kJoiningServes,         // a joining member counts as one that serves
+  kOpenAfterChange,       // a client reuses a kept open for reading although the file was changed meanwhile
+  kPartAsSize,            // the last of several writers to close reports as the file's size only what it knows itself
+  kEarlySlot,             // a request gets a slot whose last request is not answered yet
+  kForgottenServer,       // a restarted meta server does not know the servers that were added
+  kEarlyServer,           // a new io server admits clients before it knows which of them are fenced
+  kOwnCopyFirst,          // the primary of a data group changes its own copy before the others
+  kReturnerForgotten,     // a returning member of a data group is not asked what it alone may have written
+  kLogDroppedEarly,       // the change log of a data group is dropped before the members have synced what it names
+  kNotesNotSynced,        // an fsync does not make durable what the primary of a data group has noted of its changes
+  kFencesNotCopied,       // a returning member of a data group serves before it knows the fences of the meantime
 };
 
 /// The defect that is turned on, for the whole process. A test sets it before anything runs.

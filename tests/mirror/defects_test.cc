@@ -197,6 +197,55 @@ std::string return_without_the_meta_server(Defect defect, std::uint64_t seed) {
   return scene.wrong;
 }
 
+/// A datafile that only the primary has, and that was synced, survives a crash of its machine together with the record
+/// that it is one of the group's. So a member that lost its disk receives it.
+std::string crash_of_the_only_copy(Defect defect, std::uint64_t seed) {
+  WorldOptions options = mirror_options(seed);
+  options.io_servers = 2;
+  DefectScene scene(defect, options);
+  scene.mirrors.kill(scene.backup);
+  scene.write(filled(2));
+  scene.world.run_for(5s);
+  FilePtr made;
+  for (int i = 0; i < 20 && made == nullptr; ++i) {
+    client::NewObject object;
+    object.layout.slot_count = 1;
+    auto file =
+        call(scene.world, scene.client,
+             scene.client.client().create(client::path_from_root("g" + std::to_string(i)), kMirrorOpen, object));
+    if (file && scene.mirrors.primary_of(**file) == scene.primary) made = *std::move(file);
+  }
+  SPATE_CHECK(made != nullptr);
+  const auto written = call(scene.world, scene.client, made->write(0, filled(7)));
+  const auto synced = call(scene.world, scene.client, made->sync());
+  if (!written || !synced) scene.wrong += "a write or a sync fails; ";
+  scene.mirrors.kill(scene.primary, Death::kMachine);
+  scene.mirrors.restart(scene.primary);
+  scene.mirrors.restart_empty(scene.backup);
+  scene.compare();
+  scene.mirrors.kill(scene.primary, Death::kMachine);
+  scene.expect_byte(scene.client, *made, 7);
+  return scene.wrong;
+}
+
+/// What the primary has noted of synced changes survives a crash of its machine. So a member that was away meanwhile
+/// receives them.
+std::string crash_while_the_other_is_away(Defect defect, std::uint64_t seed) {
+  DefectScene scene(defect, mirror_options(seed));
+  scene.world.run_for(25s);  // changes that all members have leave the notes
+  scene.mirrors.kill(scene.backup);
+  scene.world.run_for(5s);
+  scene.write(filled(2));
+  if (!call(scene.world, scene.client, scene.file->sync())) scene.wrong += "a sync fails; ";
+  scene.mirrors.kill(scene.primary, Death::kMachine);
+  scene.mirrors.restart(scene.primary);
+  scene.mirrors.restart(scene.backup);
+  scene.compare();
+  scene.mirrors.kill(scene.primary, Death::kMachine);
+  scene.expect_byte(scene.client, *scene.file, 2);
+  return scene.wrong;
+}
+
 struct Rule {
   const char* name;
   Defect defect;
@@ -223,6 +272,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Rule{"JoiningIsNotServing", Defect::kJoiningServes, return_with_changes},
                       Rule{"NotesGoAfterTheSync", Defect::kLogDroppedEarly, crash_after_the_notes_went},
                       Rule{"ReturnersNotesCount", Defect::kReturnerForgotten, change_that_one_member_has},
+                      Rule{"ListsAreSynced", Defect::kNotesNotSynced, crash_of_the_only_copy},
+                      Rule{"NotesAreSynced", Defect::kNotesNotSynced, crash_while_the_other_is_away},
                       Rule{"FencesAreCopied", Defect::kFencesNotCopied, return_without_the_meta_server}),
     [](const auto& info) { return std::string(info.param.name); });
 

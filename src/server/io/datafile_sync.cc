@@ -27,7 +27,7 @@ job::Task<Result<void>> sync_slot(SyncWork& work, Place place, DatafileId id, Sy
   Target& target = *place.target;
   SPATE_CO_TRY(std::ignore, co_await work.parts.leases.note({target.description.id, id}, work.active.token()));
   if (place.term != nullptr) {
-    SPATE_CO_TRY(std::ignore, co_await place.term->sync_others(id, work.asker.trace));
+    SPATE_CO_TRY(std::ignore, co_await place.term->sync_mirrors(id, work.asker.trace));
   }
   SPATE_CO_TRY(synced.outcome, co_await sync_datafile(work.parts, target, id, work.active.token()));
   SPATE_CO_TRY(const auto stat, co_await stat_datafile(target, work.asker, id, work.active.token()));

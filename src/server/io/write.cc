@@ -155,7 +155,7 @@ job::Task<Result<void>> write_slot(WriteWork& work, std::size_t index) {
     SPATE_CO_TRY(*stat, co_await stat_datafile(*slot.target, work.asker, slot.id, work.active.token()));
   }
   if (work.request.sync && slot.term != nullptr) {
-    SPATE_CO_TRY(std::ignore, co_await slot.term->sync_others(slot.id, work.call.header.trace));
+    SPATE_CO_TRY(std::ignore, co_await slot.term->sync_mirrors(slot.id, work.call.header.trace));
   }
   if (work.request.sync) {
     SPATE_CO_TRY(const SyncOutcome synced,

@@ -130,12 +130,16 @@ job::Task<Result<trove::BytestreamCompletion>> PrimaryTerm::change(trove::Bytest
   co_return told ? own.error() : told.error();
 }
 
-job::Task<Result<void>> PrimaryTerm::sync_others(DatafileId datafile, TraceId trace) {
+job::Task<Result<void>> PrimaryTerm::sync_mirrors(DatafileId datafile, TraceId trace) {
   SPATE_CO_TRY(std::ignore, check());
   const Forwarder::Running running(forwarder_);
   wire::MirrorForwardRequest request = forwarder_.message(datafile, wire::MirrorChange::kSync);
   request.number = running.number();
-  SPATE_CO_TRY(std::ignore, co_await forwarder_.tell(request, {}, nullptr, trace));
+  std::vector<job::Task<Result<void>>> tasks;
+  tasks.push_back(forwarder_.tell(request, {}, nullptr, trace));
+  // A member that is away, or lacks all data, is given what this member's notes and list name.
+  if (!planted(Defect::kNotesNotSynced)) tasks.push_back(group_.log.make_durable());
+  SPATE_CO_TRY(std::ignore, co_await job::run_all(parts_.executor, std::move(tasks)));
   auto led = check();
   co_return led;
 }

@@ -71,8 +71,9 @@ class PrimaryTerm {
   /// goes on without it.
   job::Task<Result<trove::BytestreamCompletion>> change(trove::BytestreamRequest request, MirrorExtras extras,
                                                         flow::Asker asker, job::StopToken stop);
-  /// Syncs the datafile on all other members. `trace`: of the request that this is part of; 0: none.
-  job::Task<Result<void>> sync_others(DatafileId datafile, TraceId trace);
+  /// Syncs the datafile on all other members, and makes this member's notes durable. The datafile itself, on this
+  /// member, is left to the caller. `trace`: of the request that this is part of; 0: none.
+  job::Task<Result<void>> sync_mirrors(DatafileId datafile, TraceId trace);
 
   // For Mirrors.
   void record_changed();
