@@ -109,6 +109,7 @@ io::IoOptions io_options(const RoleSource& source) {
   io.bypass = static_cast<io::BypassPolicy>(flow.bypass);
   io.recall_deadline = flow.recall_deadline;
   io.rebuild_rate = flow.rebuild_rate;
+  io.rebuild_after = flow.rebuild_after;
   io.own_uid = ::geteuid();
   open_peer_memory(flow, io);
   return io;

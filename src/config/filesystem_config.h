@@ -117,6 +117,7 @@ struct FlowConfig {
   Bypass bypass = Bypass::kRead;                       // the most that a server allows
   Duration recall_deadline = std::chrono::seconds(5);  // 10 ms..5 min
   std::uint64_t rebuild_rate = 0;                      // bytes a second; 0: no limit
+  Duration rebuild_after = std::chrono::minutes(15);   // 0: never; up to 30 days
   friend bool operator==(const FlowConfig&, const FlowConfig&) = default;
 };
 

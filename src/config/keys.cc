@@ -202,6 +202,11 @@ std::vector<Key> plain_rows() {
            "How much each io server copies a second to servers that come back and lack data of mirrored files "
            "(docs/availability.md). 0: as much as it can.",
            "", 0, 1ULL << 50U}),
+      row<&Config::flow, &FlowConfig::rebuild_after>({"flow", "rebuild_after", Type::kDuration,
+                                                      "How long an io server may stay away before other servers "
+                                                      "receive copies of the mirrored files that it keeps. "
+                                                      "0: they never do.",
+                                                      "", 0, 30 * 86400 * kSecond}),
       row<&Config::client, &ClientConfig::deadline>(
           {"client", "deadline", Type::kDuration,
            "How long a request may take that a server does not answer, resends included. Then it fails.", "", 10 * kMs,

@@ -26,6 +26,10 @@ Result<void> check_states(const DataGroup& from, const DataGroup& to, bool by_pr
   for (std::size_t i = 0; i < from.members.size(); ++i) {
     const MemberState before = from.members[i].state;
     const MemberState after = to.members[i].state;
+    if (from.members[i].target != to.members[i].target) {
+      if (by_primary && before == MemberState::kAbsent && after == MemberState::kAbsent) continue;
+      return illegal("only the primary puts another target in the place of an absent one, and it is absent too");
+    }
     if (before == after) continue;
     const bool own = from.members[i].target == by;
     if (by_primary && primary_may(before, after)) continue;
@@ -75,9 +79,8 @@ Result<void> check_change(const DataGroup& from, const DataGroup& to, TargetId b
   SPATE_TRY(std::ignore, check_group(to));
   if (to.id != from.id) return illegal("the record is of another group");
   if (to.epoch != from.epoch + 1) return illegal("a change of a group's record raises its epoch by one");
-  if (to.min != from.min ||
-      !std::ranges::equal(from.members, to.members, {}, &GroupMember::target, &GroupMember::target))
-    return illegal("a change of a group's record keeps its members and their least number");
+  if (to.min != from.min || to.members.size() != from.members.size())
+    return illegal("a change of a group's record keeps the number of its members and their least number");
   if (from.find(by) == nullptr) return illegal("only a member changes a group's record");
   const bool by_primary = by == from.primary;
   const bool takes_over = !by_primary && to.primary == by;
@@ -87,6 +90,10 @@ Result<void> check_change(const DataGroup& from, const DataGroup& to, TargetId b
   if (by_primary && !from.serves(to.primary)) return illegal("a member that did not serve cannot become the primary");
   if (to.loss < from.loss || (to.loss != from.loss && !by_primary)) return illegal("only the primary raises the loss");
   return check_states(from, to, by_primary, takes_over, by);
+}
+
+bool same_targets(const DataGroup& a, const DataGroup& b) {
+  return std::ranges::equal(a.members, b.members, {}, &GroupMember::target, &GroupMember::target);
 }
 
 void encode(Encoder& out, const DataGroup& group) {

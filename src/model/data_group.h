@@ -56,12 +56,16 @@ struct DataGroup {
 Result<void> check_group(const DataGroup& group);
 
 /// Whether the member `by` may change the record `from` to `to`. kInvalidArgument with a sentence otherwise. A legal
-/// change raises the epoch by one and keeps the members, their order and `min`. Then one of these holds:
+/// change raises the epoch by one and keeps `min`, the number of members and their order. Then one of these holds:
 ///  - the primary asks. It moves serving members to joining or absent, absent ones to joining, and joining ones to
-///    serving or absent. It may name another serving member as the primary, and may raise `loss`.
+///    serving or absent. It may put another target in the place of an absent one, and that target is absent too. It may
+///    name another serving member as the primary, and may raise `loss`.
 ///  - a serving member asks, becomes the primary, and moves serving and joining members to absent.
 ///  - another member asks, and changes only its own state: to absent, or from absent to joining.
 Result<void> check_change(const DataGroup& from, const DataGroup& to, TargetId by);
+
+/// Whether both records have the same targets in the same order.
+bool same_targets(const DataGroup& a, const DataGroup& b);
 
 /// docs/wire.md, "Data group". Decoding fails the decoder if check_group() does.
 void encode(Encoder& out, const DataGroup& group);

@@ -121,6 +121,25 @@ TEST(DataGroup, OthersChangeOnlyThemselves) {
   EXPECT_ERRC(check_change(from, next(from), TargetId(9999)), Errc::kInvalidArgument);
 }
 
+TEST(DataGroup, ThePrimaryReplacesAnAbsentMember) {
+  const DataGroup from = group_of(kServing, kAbsent);
+  DataGroup to = next(from);
+  const TargetId fourth = target_id(ServerId(4), 0);
+  to.members[2].target = fourth;
+  EXPECT_OK(check_change(from, to, kFirst));
+  EXPECT_ERRC(check_change(from, to, kSecond), Errc::kInvalidArgument);
+  EXPECT_ERRC(check_change(from, to, kThird), Errc::kInvalidArgument);
+  EXPECT_ERRC(check_change(from, to, fourth), Errc::kInvalidArgument);
+  to.members[2].state = kJoining;
+  EXPECT_ERRC(check_change(from, to, kFirst), Errc::kInvalidArgument);
+  to.members[2] = {target_id(ServerId(2), 3), kAbsent};  // of a server that has a member
+  EXPECT_FALSE(check_change(from, to, kFirst)) << "two copies on one server";
+  const DataGroup joining = group_of(kServing, kJoining);
+  to = next(joining);
+  to.members[2] = {fourth, kAbsent};
+  EXPECT_ERRC(check_change(joining, to, kFirst), Errc::kInvalidArgument);
+}
+
 TEST(DataGroup, WhatNeverChangesIsKept) {
   const DataGroup from = group_of(kServing, kServing);
   const auto refused = [&from](auto change) {

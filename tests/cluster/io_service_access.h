@@ -23,6 +23,7 @@ struct IoServiceTestAccess {
     return std::ranges::all_of(service.parts_->mirrors->groups_, [](const auto& entry) {
       const MirrorGroup& group = *entry.second;
       const bool leads = !group.is_primary() || (group.term != nullptr && group.term->is_open());
+      if (group.is_replaced()) return group.emptied;
       return !group.fresh && group.obeyed == group.record.epoch && group.serves() && leads;
     });
   }

@@ -156,6 +156,7 @@ void ServerProcess::make_io() {
   options.learn_fences = true;
   options.groups = settings_.replicas > 1;
   options.rebuild_rate = settings_.rebuild_rate;
+  options.rebuild_after = settings_.rebuild_after;
   options.buffer_bytes = kSmallBuffers;
   options.stall_timeout = std::chrono::seconds(2);
   options.policy = settings_.policy;

@@ -39,6 +39,7 @@ struct ServerSettings {
   std::uint64_t features = wire::kOurFeatures;  // the protocol features that the servers know
   std::size_t max_requests = rpc::ServerOptions().max_requests;
   std::uint64_t rebuild_rate = 0;
+  Duration rebuild_after{0};
   std::uint32_t replicas = 1;                 // of the data of new files
   coord::SimService* coordination = nullptr;  // for several meta servers; null: there is one
   RequestWatch* watch = nullptr;              // learns of every request; never null, outlives the servers

@@ -33,6 +33,7 @@ World::World(const WorldOptions& options)
   settings_.features = options.features;
   settings_.replicas = options.replicas;
   settings_.rebuild_rate = options.rebuild_rate;
+  settings_.rebuild_after = options.rebuild_after;
   settings_.bypass = options.bypass;
   if (options.direct) {
     settings_.policy.direct_from_bytes = kDirectAlignment;

@@ -30,6 +30,7 @@ struct WorldOptions {
   std::size_t max_requests = rpc::ServerOptions().max_requests;  // that each server works on at the same time
   std::uint64_t features = wire::kOurFeatures;                   // older servers have fewer
   std::uint64_t rebuild_rate = 0;                                // of io servers, bytes a second; 0: no limit
+  Duration rebuild_after{0};                                     // of io servers; 0: never
   std::uint32_t replicas = 1;                                    // copies of the data of new files
 };
 

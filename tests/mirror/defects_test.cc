@@ -246,6 +246,35 @@ std::string crash_while_the_other_is_away(Defect defect, std::uint64_t seed) {
   return scene.wrong;
 }
 
+/// A server misses that another one has taken its place, and that its own notes count no more. Later it is chosen
+/// again.
+std::string member_again(Defect defect, std::uint64_t seed) {
+  WorldOptions options = mirror_options(seed);
+  options.rebuild_after = 10s;
+  DefectScene scene(defect, options);
+  const auto is_member = [&scene](ServerId server) {
+    const DataGroup group = scene.mirrors.group_of(*scene.file);
+    return std::ranges::any_of(group.members, [server](const auto& m) { return server_of(m.target) == server; });
+  };
+  const auto wait = [&scene](const auto& done) {
+    for (int i = 0; i < 600 && !done(); ++i) scene.world.run_for(100ms);
+    if (!done()) scene.wrong += "not as the scene wants it; ";
+  };
+  scene.world.run_for(25s);  // changes that all members have leave the notes
+  scene.mirrors.kill(scene.backup);
+  scene.write(filled(2));
+  wait([&] { return !is_member(scene.backup) && scene.mirrors.group_of(*scene.file).is_whole(); });
+  scene.world.run_for(25s);
+  const ServerId third = scene.mirrors.backup_of(*scene.file);
+  scene.mirrors.kill(third);
+  scene.world.run_for(5s);
+  scene.mirrors.restart(scene.backup);
+  wait([&] { return is_member(scene.backup) && scene.mirrors.group_of(*scene.file).is_whole(); });
+  scene.mirrors.kill(scene.primary);
+  scene.expect_byte(scene.client, *scene.file, 2);
+  return scene.wrong;
+}
+
 struct Rule {
   const char* name;
   Defect defect;
@@ -274,6 +303,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Rule{"ReturnersNotesCount", Defect::kReturnerForgotten, change_that_one_member_has},
                       Rule{"ListsAreSynced", Defect::kNotesNotSynced, crash_of_the_only_copy},
                       Rule{"NotesAreSynced", Defect::kNotesNotSynced, crash_while_the_other_is_away},
+                      Rule{"FormerMembersHaveNothing", Defect::kFormerMemberBelieved, member_again},
                       Rule{"FencesAreCopied", Defect::kFencesNotCopied, return_without_the_meta_server}),
     [](const auto& info) { return std::string(info.param.name); });
 

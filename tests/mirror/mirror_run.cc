@@ -18,11 +18,18 @@ constexpr std::uint64_t kClients = 3;
 constexpr std::uint64_t kFiles = 2;
 constexpr Duration kStep = std::chrono::milliseconds(20);
 constexpr Duration kMending = std::chrono::seconds(90);
+constexpr Duration kReplacedAfter = std::chrono::seconds(6);
+
+WorldOptions world_options(const MirrorRunOptions& run) {
+  WorldOptions options = mirror_options(run.seed);
+  if (run.replacing) options.rebuild_after = kReplacedAfter;
+  return options;
+}
 
 class Run {
  public:
   explicit Run(const MirrorRunOptions& options)
-      : options_(options), mirrors_(mirror_options(options.seed)), random_(options.seed * 77 + 5) {
+      : options_(options), mirrors_(world_options(options)), random_(options.seed * 77 + 5) {
     planted_defect = options.defect;
   }
 
@@ -75,6 +82,7 @@ class Run {
       Open open{*std::move(made), 0};
       open.handle = open.file->handle().value;
       model_.know(open.handle, open.file->layout());
+      if (options_.replacing) mirrors_.allow_leftovers(open.handle, open.file->layout());
       opens.push_back(std::move(open));
     }
     while (!stopping_ && ok() && opens.size() == kFiles) {
@@ -165,17 +173,18 @@ class Run {
     const ServerId two = servers[(random_.below(2) + 1 + one.value - 2) % 3];
     bmi::sim::Links& links = world.fabric().links();
     const std::uint64_t kind = random_.below(8);
+    const std::uint64_t most_away = options_.replacing ? 25'000 : 6000;  // ms
     say(fmt::format("fault {} of {} ({})", kind, one.value, two.value));
     switch (kind) {
       case 0:
       case 1:
-        world.kill_server(one, kind == 0 ? bmi::sim::Death::kProcess : bmi::sim::Death::kMachine);
-        world.run_for(some(6000));
+        mirrors_.kill(one, kind == 0 ? bmi::sim::Death::kProcess : bmi::sim::Death::kMachine);
+        world.run_for(some(most_away));
         world.start_server(one);
         break;
       case 2:
         world.pause(one, true);
-        world.run_for(some(6000));
+        world.run_for(some(most_away));
         world.pause(one, false);
         break;
       case 3:

@@ -13,7 +13,8 @@ struct MirrorRunOptions {
   std::uint64_t seed = 1;
   Defect defect = Defect::kNone;
   int faults = 6;
-  bool large = false;  // writes of up to 320 kB, in messages of 64 KiB, many of them at whole granules of the locks
+  bool large = false;      // writes of up to 320 kB, in messages of 64 KiB, many of them at whole granules of the locks
+  bool replacing = false;  // servers stay away for so long that others take their places
   bool verbose = false;
 };
 

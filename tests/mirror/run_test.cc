@@ -33,5 +33,11 @@ TEST(MirrorRun, NothingOfLargeWritesIsLost) {
   run_seeds(options, 2);
 }
 
+TEST(MirrorRun, NothingIsLostWhenServersStayAway) {
+  MirrorRunOptions options;
+  options.replacing = true;
+  run_seeds(options, 3);
+}
+
 }  // namespace
 }  // namespace spate::cluster

@@ -33,6 +33,9 @@ struct IoOptions {
   bool groups = true;
   /// Bytes that this server copies a second to members of its groups that return; 0: no limit.
   std::uint64_t rebuild_rate = 0;
+  /// How long a member of a group that this server leads may stay away until another server takes its place; 0: for
+  /// ever.
+  Duration rebuild_after{0};
 
   /// Size of all buffers for bulk data, bytes; at least 17 MiB (a smaller value is raised).
   std::uint64_t buffer_bytes = 256ULL << 20U;

@@ -40,22 +40,29 @@ class MirrorHost {
   struct Alteration {
     std::vector<GroupMember> members;
     TargetId primary;
+    TargetId replaced;  // an absent member, whose place `replacement` takes; 0: none
+    TargetId replacement;
     bool renew = false;  // the epoch rises also if nothing else changes
+    bool once = false;   // the meta server is asked once
   };
-  /// Asks the meta server for this change, and repeats the request until the record is as wanted, this member may not
-  /// make the change, or `stop` fires.
+  /// Asks the meta server for this change, and repeats the request unless `once` is set, until the record is as wanted,
+  /// this member may not make the change, or `stop` fires.
   virtual job::Task<void> alter(MirrorGroup& group, Alteration what, job::StopToken stop) = 0;
+  /// Reads the cluster map anew, for peers(). After a failure the map is the one that was known.
+  virtual job::Task<void> fetch_map() = 0;
   /// A member knows a later record, so the record should be read again.
   virtual void contradicted() = 0;
 };
 
 /// Another member, from its joining to its absence.
 struct MirrorFollower {
-  MirrorFollower(TargetId its_target, MonoTime now) : target(its_target), server(server_of(its_target)), heard(now) {}
+  MirrorFollower(TargetId its_target, MonoTime now)
+      : target(its_target), server(server_of(its_target)), heard(now), absent_since(now) {}
   const TargetId target;
   const ServerId server;
   MonoTime acknowledged{Duration(-1)};  // when the newest acknowledged beacon was sent; negative: none was
   MonoTime heard;                       // when it answered last, or when its time to answer began
+  MonoTime absent_since;                // absent: when it ceased to serve, or when this term began
   std::uint64_t obeyed = 0;
   bool answers = false;  // it has answered since it became absent
   bool fresh = false;    // it must return before it may serve

@@ -14,6 +14,8 @@ namespace {
 
 using wire::MirrorChange;
 
+constexpr std::size_t kPageOfCopies = 256;
+
 /// One change under way. Lives on its frame.
 struct MemberWork {
   Parts& parts;
@@ -166,6 +168,24 @@ job::Task<Result<void>> carry_out_forward(Parts& parts, MirrorGroup& group, cons
     default: done = co_await change_member_extents(work); break;
   }
   co_return done;
+}
+
+job::Task<Result<void>> remove_copies(Parts& parts, MirrorGroup& group, job::StopToken stop) {
+  wire::MirrorForwardRequest request;
+  request.change = MirrorChange::kRemove;
+  request.window = group.log.newest_window();
+  for (;;) {
+    SPATE_CO_TRY(const std::vector<DatafileId> page, co_await group.log.list({}, kPageOfCopies));
+    if (page.empty()) break;
+    for (const DatafileId& datafile : page) {
+      if (stop.stopped()) co_return Errc::kCancelled;
+      request.handle = datafile.handle;
+      request.slot = datafile.slot;
+      SPATE_CO_TRY(std::ignore, co_await carry_out_forward(parts, group, request, {}));
+    }
+  }
+  auto forgotten = co_await group.log.forget(request.window);
+  co_return forgotten;
 }
 
 job::Task<Result<void>> sync_mirrored(Parts& parts, MirrorGroup& group, DatafileId datafile, job::StopToken stop) {

@@ -2,6 +2,7 @@
 // MirrorGroup: what this process knows of a group that one of its targets belongs to.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <set>
 
@@ -32,8 +33,9 @@ struct MirrorGroup {
   MirrorGroup& operator=(const MirrorGroup&) = delete;
 
   const TargetId id;
-  Target& target;
-  const TargetId self;  // the target's number
+  /// They change only if another target of this server takes a place in the group. Nothing of the group runs then.
+  std::reference_wrapper<Target> target;
+  TargetId self;  // the target's number
   const MonoTime known_since;
 
   /// The newest record that this process has been told. It has no members while there is none.
@@ -44,12 +46,15 @@ struct MirrorGroup {
   bool fresh = false;
   /// This member lacks the group's data, or a part of it.
   bool lacks_all = false;
+  /// What this member had before it began to join, or before it was replaced, is gone from its disk.
+  bool emptied = false;
   /// The machine has been booted since that earlier process.
   bool rebooted = false;
   /// This member has asked to become the primary. Until the outcome is known, it acknowledges nothing of this epoch.
   bool accusing = false;
   std::set<ServerId> fresh_others;  // of a primary that is fresh: serving members that are fresh, too
   bool obeying = false;             // about to obey a later epoch; until then it takes no changes
+  MonoTime drops_from;              // its copies are not removed before
   MonoTime heard;                   // when the primary was last heard, or when its time to be heard began
   MonoTime acknowledged;            // when this member last promised to let the primary lead for a while
   std::uint64_t term_taken = 0;     // the primary's term to which `taken` belongs
@@ -69,6 +74,8 @@ struct MirrorGroup {
     return found == nullptr ? MemberState::kAbsent : found->state;
   }
   bool is_primary() const { return record.primary == self; }
+  /// Whether another target has taken this one's place.
+  bool is_replaced() const { return record.find(self) == nullptr; }
   bool serves() const { return record.serves(self); }
   void pulse() {
     changed.set();

@@ -37,6 +37,7 @@ Mirrors::Mirrors(Parts& parts, metrics::Registry& metrics)
       keeper_log_(parts.executor.clock()),
       woken_(parts.executor),
       member_(*this, parts, stopping_, metrics),
+      replacer_(*this),
       gate_(parts.executor),
       led_(metrics, "spate_server_io_groups_led"),
       degraded_(metrics, "spate_server_io_groups_led_degraded"),
@@ -48,7 +49,10 @@ job::Task<Result<void>> Mirrors::load() {
   SPATE_CO_TRY(const std::vector<GroupNote> notes, co_await load_group_notes(parts_.keyval));
   for (const GroupNote& note : notes) {
     MirrorGroup* const group = find_or_make(note.record);
-    if (group == nullptr) continue;  // the target has moved to another server
+    if (group == nullptr) {
+      left_groups_[note.record.id] = note.record.epoch;
+      continue;
+    }
     group->obeyed = note.record.epoch;
     group->fresh = true;
     group->lacks_all = note.lacks_all;
@@ -121,21 +125,27 @@ MirrorGroup* Mirrors::find(TargetId group) {
 }
 
 /// Null if no target of this server is a member.
-MirrorGroup* Mirrors::find_or_make(const DataGroup& record) {
-  if (MirrorGroup* const known = find(record.id)) return known;
-  for (const GroupMember& member : record.members) {
-    for (Target& target : parts_.targets) {
-      if (target.description.id != member.target) continue;
-      auto group = std::make_unique<MirrorGroup>(parts_.executor, parts_.keyval, target, record.id);
-      group->record = record;
-      // The first primary of a group makes all members note the group before anything is written. So if the epoch is a
-      // later one and this member has no note, its store is new.
-      group->fresh = group->lacks_all = record.epoch > 1;
-      woken_.set();
-      return groups_.emplace(record.id, std::move(group)).first->second.get();
-    }
+Target* Mirrors::own_member(const DataGroup& record) {
+  for (Target& target : parts_.targets) {
+    if (record.find(target.description.id) != nullptr) return &target;
   }
   return nullptr;
+}
+
+/// Null if no target of this server is a member, or if the record is older than what an earlier process has obeyed.
+MirrorGroup* Mirrors::find_or_make(const DataGroup& record) {
+  if (MirrorGroup* const known = find(record.id)) return known;
+  Target* const target = own_member(record);
+  if (target == nullptr) return nullptr;
+  const auto left = left_groups_.find(record.id);
+  if (left != left_groups_.end() && record.epoch <= left->second) return nullptr;
+  auto group = std::make_unique<MirrorGroup>(parts_.executor, parts_.keyval, *target, record.id);
+  group->record = record;
+  // The first primary of a group makes all members note the group before anything is written. So if the epoch is a
+  // later one and this member has no note, its store is new.
+  group->fresh = group->lacks_all = record.epoch > 1;
+  woken_.set();
+  return groups_.emplace(record.id, std::move(group)).first->second.get();
 }
 
 job::Task<void> Mirrors::run() {
@@ -202,6 +212,7 @@ job::Task<void> Mirrors::read_records() {
     reads_from_ = now + (doubt_ ? kAskPause : timing_.read_record);
     std::vector<TargetId> wanted;
     for (const auto& [id, group] : groups_) {
+      if (group->is_replaced() && group->emptied) continue;  // it is of no concern here any more
       const bool silent = !group->is_primary() && group->heard + timing_.read_record < now;
       if (wanted.size() < wire::kMaxGroupsAsked && (doubt_ || group->fresh || silent)) wanted.push_back(id);
     }

@@ -10,6 +10,7 @@
 #include "job/gate.h"
 #include "server/io/mirror/group_keeper.h"
 #include "server/io/mirror/member.h"
+#include "server/io/mirror/member_replacer.h"
 #include "server/io/mirror/mirror_group.h"
 #include "server/io/mirror/primary_term.h"
 #include "server/io/parts.h"
@@ -53,6 +54,7 @@ class Mirrors final : public MirrorHost {
   const group::Timing& timing() const override { return timing_; }
   CopyPace& pace() override { return pace_; }
   job::Task<void> alter(MirrorGroup& group, Alteration what, job::StopToken stop) override;
+  job::Task<void> fetch_map() override;
   void contradicted() override { doubt_ = true; }
   MirrorGroup* find(TargetId group) override;
   MirrorGroup* learn(const DataGroup& record) override;
@@ -61,12 +63,12 @@ class Mirrors final : public MirrorHost {
 
  private:
   MirrorGroup* find_or_make(const DataGroup& record);
+  Target* own_member(const DataGroup& record);
 
   // Background work (mirrors.cc).
   job::Task<void> run();
   void look();
   job::Task<void> read_records();
-  job::Task<void> fetch_map();
   bool is_map_short() const;
   void send_beacons();
   job::Task<void> send_beacon(ServerId server, wire::MirrorBeaconRequest request);
@@ -85,6 +87,8 @@ class Mirrors final : public MirrorHost {
   bool is_handed_over() const;
   job::Task<void> obey_later(MirrorGroup& group);
   job::Task<Result<void>> obey_now(MirrorGroup& group, DataGroup record);
+  job::Task<Result<void>> take_place(MirrorGroup& group, const DataGroup& record);
+  job::Task<void> drop_copy(MirrorGroup& group);
 
   friend struct IoServiceTestAccess;
 
@@ -97,6 +101,8 @@ class Mirrors final : public MirrorHost {
   ServerId self_;
   CopyPace pace_;
   std::map<TargetId, std::unique_ptr<MirrorGroup>> groups_;
+  /// Groups that an earlier process has left: this server's targets were replaced. The epoch that it obeyed last.
+  std::map<TargetId, std::uint64_t> left_groups_;
   std::set<TargetId> asked_for_;  // unknown groups that requests name
   bool leaving_ = false;          // the process is about to end
   bool doubt_ = false;            // some record may be out of date
@@ -111,6 +117,7 @@ class Mirrors final : public MirrorHost {
   job::Event woken_;  // set when there is something to look at
   job::StopSource stopping_;
   MirrorMember member_;
+  MemberReplacer replacer_;
   job::Gate gate_;
   metrics::Gauge led_;
   metrics::Gauge degraded_;

@@ -5,12 +5,14 @@
 #include "log/fields.h"
 #include "log/log.h"
 #include "model/defect.h"
+#include "server/io/mirror/member_changes.h"
 #include "server/io/mirror/mirrors.h"
 
 namespace spate::io {
 namespace {
 
 constexpr Duration kRetry = std::chrono::milliseconds(100);
+constexpr Duration kDropPause = std::chrono::seconds(10);  // after a failure
 constexpr Duration kWindow = std::chrono::seconds(10);
 // A member whose process was started anew waits longer, so that a member that was there all the time goes first.
 constexpr Duration kFreshPrimary = std::chrono::seconds(3);
@@ -20,6 +22,12 @@ constexpr Duration kAfterReboot = std::chrono::seconds(7);
 /// A process that was started anew does not go on as a serving member: others may have left it out, and it does not
 /// know which part of a change it has seen. The primary takes it in again as a returning member.
 bool may_obey(const MirrorGroup& group, const DataGroup& record) { return !group.fresh || !record.serves(group.self); }
+
+/// Whether this member's copies are of no use any more: it is no member, and the group is whole without it.
+bool must_drop(const MirrorGroup& group, MonoTime now) {
+  return group.is_replaced() && !group.emptied && group.obeyed == group.record.epoch && group.record.is_whole() &&
+         now >= group.drops_from;
+}
 
 /// No other member that serves has more than the store of this one: there is none, or its process is new, too. (The
 /// process alone may be new, while the machine of this one has lost what was not synced.)
@@ -92,6 +100,11 @@ job::Task<Result<void>> Mirrors::obey_now(MirrorGroup& group, DataGroup record) 
     co_await term->end();
   }
   std::ignore = co_await group.taken.quiet().wait();
+  const auto placed = co_await take_place(group, record);
+  if (!placed) {
+    group.obeying = false;
+    co_return placed;
+  }
   const bool serves = record.serves(group.self);
   const GroupNote note{record, group.lacks_all && !serves, parts_.options.boot};
   job::Transaction transaction = parts_.keyval.begin();
@@ -108,6 +121,43 @@ job::Task<Result<void>> Mirrors::obey_now(MirrorGroup& group, DataGroup record) 
   co_return Result<void>();
 }
 
+/// Sees whether this server is still a member, and by which target. One that is about to receive everything first drops
+/// what it has: the others may have removed some of it meanwhile.
+job::Task<Result<void>> Mirrors::take_place(MirrorGroup& group, const DataGroup& record) {
+  const GroupMember* const member = record.find(group.self);
+  Target* const other = member == nullptr ? own_member(record) : nullptr;
+  // What the others do from here on is not noted for this member, so all that it has is worth nothing.
+  if (member == nullptr && !planted(Defect::kFormerMemberBelieved)) group.lacks_all = true;
+  if (member == nullptr || member->state == MemberState::kServing) group.emptied = false;
+  const bool joins = member != nullptr && member->state == MemberState::kJoining;
+  if (group.lacks_all && !group.emptied && (joins || other != nullptr)) {
+    SPATE_CO_TRY(std::ignore, co_await remove_copies(parts_, group, stopping_));
+    group.emptied = true;
+  }
+  if (other != nullptr) {
+    group.target = *other;
+    group.self = other->description.id;
+  }
+  co_return Result<void>();
+}
+
+/// Frees the space of a copy that the group needs no more. Until the group is whole without it, the copy stays.
+job::Task<void> Mirrors::drop_copy(MirrorGroup& group) {
+  const auto turn = co_await group.obey_turn.acquire(1, stopping_);
+  if (!turn || !must_drop(group, parts_.executor.now())) co_return;
+  const auto dropped = co_await remove_copies(parts_, group, stopping_);
+  group.emptied = dropped.has_value();
+  group.drops_from = parts_.executor.now() + kDropPause;
+  if (dropped) {
+    SPATE_LOG("server/io", info, "the copies of a group that others have taken over are removed group={} target={}",
+              group.id, group.self);
+  } else if (!stopping_.stopped()) {
+    SPATE_LOG("server/io", warn,
+              "copies of a group that others have taken over cannot be removed now group={} error={}", group.id,
+              dropped.error());
+  }
+}
+
 job::Task<void> Mirrors::alter(MirrorGroup& group, Alteration what, job::StopToken stop) {
   const auto turn = co_await group.alter_turn.acquire(1, stop);
   if (!turn) co_return;
@@ -118,6 +168,8 @@ job::Task<void> Mirrors::alter(MirrorGroup& group, Alteration what, job::StopTok
       GroupMember* const own = next.find(member.target);
       if (own != nullptr) own->state = member.state;
     }
+    GroupMember* const replaced = next.find(what.replaced);
+    if (replaced != nullptr) replaced->target = what.replacement;
     if (what.primary) next.primary = what.primary;
     const bool differs = what.renew || next.members != group.record.members || next.primary != group.record.primary;
     if (!differs || !check_change(group.record, next, group.self)) co_return;
@@ -130,6 +182,7 @@ job::Task<void> Mirrors::alter(MirrorGroup& group, Alteration what, job::StopTok
       if (const auto more = keeper_log_.admit())
         SPATE_LOG("server/io", warn, "the record of a group cannot be changed now group={} error={}{}", group.id,
                   reply.error(), *more);
+      if (what.once) co_return;
       std::ignore = co_await parts_.executor.sleep(kRetry, stop);
       continue;
     }
@@ -152,6 +205,8 @@ job::Task<void> Mirrors::mind(MirrorGroup& group) {
     co_await take_over(group);
   } else if (group.obeyed < group.record.epoch && may_obey(group, group.record)) {
     co_await obey_later(group);
+  } else if (must_drop(group, parts_.executor.now())) {
+    co_await drop_copy(group);
   }
   const bool obeys = !group.fresh && group.obeyed == group.record.epoch;
   if (group.term == nullptr && group.is_primary() && obeys && !stopping_.stopped()) begin_term(group);
@@ -177,6 +232,8 @@ void Mirrors::mind_members(PrimaryTerm& term) {
       follower->returns = true;
       job::spawn(term.gate(), term.let_return(follower));
     }
+    if (follower->state == MemberState::kAbsent && !follower->returns && term.is_open() && !leaving_)
+      replacer_.look(term.group(), follower, term.gate(), term.token());
   }
 }
 

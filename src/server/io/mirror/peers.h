@@ -23,6 +23,7 @@ class MirrorPeers {
   enum class Lane : std::uint8_t { kData, kBeacons };
 
   void set_map(ClusterMap map) { map_ = std::move(map); }
+  const ClusterMap& map() const { return map_; }
   bool knows(ServerId server) const { return map_.find_server(server) != nullptr; }
   job::NetworkContext& network() { return network_; }
 

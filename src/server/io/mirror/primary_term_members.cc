@@ -17,6 +17,11 @@ constexpr std::uint32_t kDoubtfulRoom = 256 * 1024;  // of a reply
 
 void PrimaryTerm::record_changed() {
   if (stopping_.stopped()) return;
+  std::erase_if(forwarder_.followers(), [this](const auto& entry) {
+    const bool replaced = group_.record.find(entry.first) == nullptr;
+    if (replaced) entry.second->gone.request_stop();
+    return replaced;
+  });
   for (const GroupMember& member : group_.record.members) {
     if (member.target == group_.self) continue;
     MirrorFollowerPtr& follower = forwarder_.followers()[member.target];
@@ -24,9 +29,10 @@ void PrimaryTerm::record_changed() {
         follower != nullptr && member.state == MemberState::kAbsent && follower->state != MemberState::kAbsent;
     if (left) follower->gone.request_stop();
     if (left || follower == nullptr) {
-      const MonoTime returns_from = follower == nullptr ? MonoTime() : follower->returns_from;
+      const MirrorFollowerPtr before = follower;
       follower = std::make_shared<MirrorFollower>(member.target, parts_.executor.now());
-      follower->returns_from = returns_from;
+      if (before != nullptr) follower->returns_from = before->returns_from;
+      if (before != nullptr && before->state == MemberState::kJoining) follower->absent_since = before->absent_since;
     }
     follower->state = member.state;
     if (member.state != MemberState::kAbsent) job::spawn(gate_, make_obey(follower));

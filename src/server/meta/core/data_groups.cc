@@ -63,9 +63,16 @@ const DataGroup* DataGroups::with_members(const std::vector<TargetId>& members) 
 void DataGroups::use(DataGroup group) {
   const auto [known, added] = groups_.try_emplace(group.id, group);
   if (!added && known->second.epoch >= group.epoch) return;
-  if (added) by_members_.try_emplace(members_of(group), group.id);
+  if (!added && !same_targets(known->second, group)) forget_members(known->second);
+  by_members_.try_emplace(members_of(group), group.id);
   known->second = std::move(group);
   parts_.io->group_changed(known->second);
+}
+
+/// New files are put into the group no more by the list of its members until now.
+void DataGroups::forget_members(const DataGroup& group) {
+  const auto found = by_members_.find(members_of(group));
+  if (found != by_members_.end() && found->second == group.id) by_members_.erase(found);
 }
 
 Result<wire::DataGroupsReply> DataGroups::list(const wire::DataGroupsRequest& request) const {

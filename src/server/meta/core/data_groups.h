@@ -43,11 +43,12 @@ class DataGroups {
  private:
   job::Task<Result<bool>> try_change(const wire::ChangeGroupRequest& request, wire::ChangeGroupReply& reply);
   void use(DataGroup group);
+  void forget_members(const DataGroup& group);
 
   job::KeyvalContext& store_;
   const MetaParts& parts_;
   std::map<TargetId, DataGroup> groups_;
-  std::map<std::vector<TargetId>, TargetId> by_members_;
+  std::map<std::vector<TargetId>, TargetId> by_members_;  // of groups with the same members, one
   job::Semaphore making_;
 };
 

@@ -5,6 +5,7 @@
 
 #include "job/deadline.h"
 #include "log/log.h"
+#include "model/member_choice.h"
 
 namespace spate::meta {
 
@@ -30,6 +31,25 @@ std::vector<ServerId> GroupServers::unknown(const ClusterMap& map) const {
     if (holds && !can_.contains(server.id) && !cannot_.contains(server.id)) unknown.push_back(server.id);
   }
   return unknown;
+}
+
+Result<void> GroupServers::check_replacement(const ClusterMap& map, const DataGroup& next) const {
+  const std::vector<const ServerEntry*> servers = servers_with_targets(map);
+  const auto is_silent = [this](const ServerEntry* server) {
+    const auto found = heard_.find(server->id);
+    return found == heard_.end() || found->second + kSilent < executor_.now();
+  };
+  const auto silent = static_cast<std::size_t>(std::ranges::count_if(servers, is_silent));
+  if (silent > 1 && silent * 100 > servers.size() * kMostSilent)
+    return Error::told(Errc::kTryAgain,
+                       std::to_string(silent) + " of " + std::to_string(servers.size()) +
+                           " io servers are silent: no copy is made elsewhere until more of them answer");
+  for (const GroupMember& member : next.members) {
+    if (!cannot_.contains(server_of(member.target))) continue;
+    return Error::told(Errc::kTryAgain,
+                       "server " + std::to_string(server_of(member.target).value) + " keeps no copies of data");
+  }
+  return {};
 }
 
 job::Task<Result<void>> GroupServers::wait_for(std::vector<ServerId> servers, job::StopToken stop) {

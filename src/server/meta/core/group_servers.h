@@ -2,6 +2,7 @@
 // GroupServers: which io servers can be members of groups of targets (docs/architecture.md, "Mirrored data").
 #pragma once
 
+#include <map>
 #include <set>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "job/stop.h"
 #include "job/task.h"
 #include "model/cluster_map.h"
+#include "model/data_group.h"
 
 namespace spate::meta {
 
@@ -31,13 +33,24 @@ class GroupServers {
   /// cannot, until they show that they can.
   job::Task<Result<void>> wait_for(std::vector<ServerId> servers, job::StopToken stop);
 
+  /// The server has asked for its groups, as each one does every other second.
+  void heard(ServerId server) { heard_[server] = executor_.now(); }
+  /// Whether members of groups may be replaced now by those that `next` names. If many servers fall silent at the same
+  /// time, a network or a room has failed rather than the servers, and copies made elsewhere would be in vain. So
+  /// kTryAgain: of the map's io servers, more than kMostSilent percent and more than one have not asked for kSilent, or
+  /// since this process began. kTryAgain too if a member of `next` cannot be one.
+  Result<void> check_replacement(const ClusterMap& map, const DataGroup& next) const;
+
  private:
+  static constexpr Duration kSilent = std::chrono::seconds(10);
+  static constexpr std::size_t kMostSilent = 30;
   /// Longer than a server needs to be started anew, shorter than a client waits for an answer.
   static constexpr Duration kPatience = std::chrono::seconds(8);
 
   job::Executor& executor_;
   std::set<ServerId> can_;
   std::set<ServerId> cannot_;
+  std::map<ServerId, MonoTime> heard_;
   job::Event changed_;  // set and reset when a server has shown something
 };
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "model/member_choice.h"
 #include "server/meta/core/core.h"
 
 namespace spate::meta {
@@ -12,35 +13,12 @@ namespace {
 /// If a group is missing, the groups of this many targets are made at once.
 constexpr std::size_t kTargetsAtOnce = 64;
 
-/// The host in the first URL that shows one; empty if none does.
-std::string_view host_of(const ServerEntry& server) {
-  for (const std::string& url : server.urls) {
-    if (url.starts_with("shm:")) continue;
-    std::string_view rest = url;
-    const std::size_t scheme = rest.find("://");
-    if (scheme == std::string_view::npos) continue;
-    rest.remove_prefix(scheme + 3);
-    return rest.substr(0, rest.starts_with('[') ? rest.find(']') : rest.find_first_of(":/"));
-  }
-  return {};
-}
-
 /// The io servers with targets, beginning with that of `first`, in the order of their numbers.
 std::vector<const ServerEntry*> servers_from(const ClusterMap& map, TargetId first) {
-  std::vector<const ServerEntry*> servers;
-  for (const ServerEntry& server : map.servers) {
-    if (server.roles.io && !server.targets.empty()) servers.push_back(&server);
-  }
+  std::vector<const ServerEntry*> servers = servers_with_targets(map);
   const auto own = std::ranges::find(servers, server_of(first), [](const ServerEntry* s) { return s->id; });
   std::ranges::rotate(servers, own);
   return servers;
-}
-
-/// Whether as many different hosts are known as a group has members.
-bool may_keep_hosts_apart(const std::vector<const ServerEntry*>& servers, std::uint32_t replicas) {
-  std::set<std::string_view> hosts;
-  for (const ServerEntry* server : servers) hosts.insert(host_of(*server));
-  return !hosts.contains({}) && hosts.size() >= replicas;
 }
 
 Error too_few(std::uint32_t replicas, std::size_t servers) {

@@ -29,8 +29,10 @@ Outcome<wire::ClusterMapReply> cluster_map(Operation& operation, const wire::Clu
 Outcome<wire::DataGroupsReply> data_groups(Operation& operation, const wire::DataGroupsRequest& request) {
   const rpc::Peer& peer = *operation.call().peer;
   const bool mirrors = (peer.features & wire::kFeatureMirrors) != 0;
-  if (request.server && peer.server == request.server && mirrors)
+  if (request.server && peer.server == request.server && mirrors) {
     operation.core().group_servers().note(request.server, true);
+    operation.core().group_servers().heard(request.server);
+  }
   co_return operation.core().data_groups().list(request);
 }
 

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+// A member that stays away is replaced by another server.
+#include <gmock/gmock.h>
+
+#include "base/expect.h"
+#include "base/expect_bytes.h"
+#include "tests/mirror/mirror_world.h"
+
+namespace spate::cluster {
+namespace {
+
+using bmi::sim::Death;
+using FilePtr = std::unique_ptr<client::File>;
+using namespace std::chrono_literals;
+
+constexpr Duration kAfter = 20s;
+constexpr std::size_t kCopyBytes = 300'000;
+
+WorldOptions options_of(std::uint32_t io_servers) {
+  WorldOptions options = mirror_options();
+  options.io_servers = io_servers;
+  options.rebuild_after = kAfter;
+  return options;
+}
+
+Bytes copy_of(std::uint8_t with, std::size_t size = kCopyBytes) { return Bytes(size, static_cast<std::byte>(with)); }
+
+/// A file on two of the servers.
+class ReplacementTest : public ::testing::Test {
+ protected:
+  void begin(const WorldOptions& options, const Bytes& content = copy_of(1)) {
+    mirrors_ = std::make_unique<MirrorWorld>(options);
+    client_ = &world().start_client();
+    file_ = create("f");
+    write(content);
+    ASSERT_TRUE(mirrors_->become_whole()) << "a group lacks a copy";
+  }
+  World& world() { return mirrors_->world; }
+  template <typename T>
+  T run(job::Task<T> task) {
+    return call(world(), *client_, std::move(task));
+  }
+  FilePtr create(const std::string& name) {
+    client::NewObject object;
+    object.layout.slot_count = 1;
+    auto made = run(client_->client().create(client::path_from_root(name), kMirrorOpen, object));
+    EXPECT_OK(made);
+    return made ? *std::move(made) : nullptr;
+  }
+  void write(const Bytes& data) {
+    content_ = data;
+    EXPECT_OK(run(file_->write(0, data)));
+  }
+  void expect_content() {
+    Bytes found(content_.size() + 100);
+    const auto got = run(file_->read(0, found));
+    ASSERT_OK(got);
+    found.resize(*got);
+    EXPECT_BYTES(found, content_);
+  }
+  /// The servers that are members of the file's group.
+  std::vector<ServerId> members() {
+    std::vector<ServerId> servers;
+    for (const GroupMember& member : mirrors_->group_of(*file_).members) servers.push_back(server_of(member.target));
+    std::ranges::sort(servers);
+    return servers;
+  }
+  bool is_member(ServerId server) { return std::ranges::count(members(), server) != 0; }
+  /// Lets time pass until another server has taken the place of this one in the file's group, and has a whole copy.
+  /// False: none has after `at_most`.
+  bool is_replaced(ServerId server, Duration at_most = kAfter + 30s) {
+    const MonoTime limit = world().now() + at_most;
+    const auto done = [this, server] { return !is_member(server) && mirrors_->group_of(*file_).is_whole(); };
+    while (!done() && world().now() < limit) world().run_for(100ms);
+    return done();
+  }
+  /// Datafiles on the disks of a server.
+  std::size_t datafiles(ServerId server) {
+    std::size_t count = 0;
+    for (const auto& disk : world().disks(server).targets) count += disk->list({}, 1000).size();
+    return count;
+  }
+  /// Its machine loses power, and what it has not synced.
+  void kill(ServerId server) {
+    EXPECT_OK(run(file_->sync()));
+    mirrors_->kill(server, Death::kMachine);
+  }
+
+  std::unique_ptr<MirrorWorld> mirrors_;
+  ClientProcess* client_ = nullptr;
+  FilePtr file_;
+  Bytes content_;
+};
+
+TEST_F(ReplacementTest, AnotherServerReceivesTheCopyAfterTheTimeAndNotBefore) {
+  begin(options_of(3));
+  const ServerId dead = mirrors_->backup_of(*file_);
+  kill(dead);
+  const Bytes data = copy_of(2);
+  write(data);
+  world().run_for(kAfter - 3s);
+  EXPECT_TRUE(is_member(dead));
+  EXPECT_FALSE(mirrors_->group_of(*file_).is_whole()) << "the time is not over";
+  ASSERT_TRUE(is_replaced(dead)) << "nobody has taken its place";
+  expect_content();
+  // The new copy is as good as the first: it is the only one now.
+  kill(mirrors_->primary_of(*file_));
+  expect_content();
+  write(copy_of(3));
+  expect_content();
+}
+
+TEST_F(ReplacementTest, APrimaryThatStaysAwayIsReplacedToo) {
+  begin(options_of(3));
+  const ServerId dead = mirrors_->primary_of(*file_);
+  kill(dead);
+  write(copy_of(2));
+  ASSERT_TRUE(is_replaced(dead)) << "nobody has taken its place";
+  EXPECT_FALSE(is_member(dead));
+  mirrors_->restart(dead);
+  ASSERT_TRUE(mirrors_->become_whole()) << "a group lacks a copy";
+  EXPECT_EQ(mirrors_->differences(), "");
+  expect_content();
+}
+
+TEST_F(ReplacementTest, AServerThatComesBackInTimeKeepsItsPlace) {
+  begin(options_of(3));
+  const ServerId away = mirrors_->backup_of(*file_);
+  kill(away);
+  write(copy_of(2));
+  world().run_for(kAfter - 5s);
+  mirrors_->restart(away);
+  world().run_for(kAfter);
+  EXPECT_TRUE(is_member(away));
+  EXPECT_TRUE(mirrors_->is_whole()) << "a group lacks a copy";
+  EXPECT_EQ(mirrors_->differences(), "");
+}
+
+TEST_F(ReplacementTest, NobodyIsReplacedIfTheTimeIsZero) {
+  WorldOptions options = options_of(3);
+  options.rebuild_after = Duration(0);
+  begin(options);
+  const ServerId dead = mirrors_->backup_of(*file_);
+  kill(dead);
+  world().run_for(10min);
+  EXPECT_TRUE(is_member(dead));
+}
+
+TEST_F(ReplacementTest, AReplacedServerGivesItsSpaceBack) {
+  begin(options_of(3));
+  const ServerId dead = mirrors_->backup_of(*file_);
+  kill(dead);
+  ASSERT_TRUE(is_replaced(dead)) << "nobody has taken its place";
+  EXPECT_EQ(datafiles(dead), 1U);
+  mirrors_->restart(dead);
+  world().run_for(10s);
+  EXPECT_EQ(datafiles(dead), 0U);
+  ASSERT_TRUE(mirrors_->become_whole()) << "a group lacks a copy";
+  EXPECT_EQ(mirrors_->differences(), "");
+  // It is a server like any other: new files have copies there.
+  bool used = false;
+  for (int i = 0; i < 12 && !used; ++i) {
+    const FilePtr more = create("more" + std::to_string(i));
+    EXPECT_OK(run(more->write(0, content_)));
+    used = datafiles(dead) > 0;
+  }
+  EXPECT_TRUE(used) << "no new file has a copy on the server that was replaced";
+}
+
+/// The old copy is kept until it is of no use: the new one may be lost before it is complete.
+TEST_F(ReplacementTest, AReplacedServerKeepsItsCopyUntilTheGroupIsWhole) {
+  WorldOptions options = options_of(3);
+  options.rebuild_rate = 64 * 1024;  // bytes a second: the new copy takes its time
+  begin(options, copy_of(1, 12'000'000));
+  const ServerId dead = mirrors_->backup_of(*file_);
+  kill(dead);
+  world().run_for(kAfter + 5s);
+  ASSERT_FALSE(is_member(dead)) << "it has not been replaced";
+  mirrors_->restart(dead);
+  world().run_for(10s);
+  ASSERT_FALSE(mirrors_->group_of(*file_).is_whole()) << "not as the scene wants it";
+  EXPECT_EQ(datafiles(dead), 1U);
+}
+
+/// Of two servers that were replaced one after the other, the first becomes a member again. What it has is out of date.
+TEST_F(ReplacementTest, AServerThatWasReplacedCanBecomeAMemberAgain) {
+  begin(options_of(3));
+  for (std::uint8_t turn = 2; turn < 6; ++turn) {
+    const ServerId dead = turn % 2 == 0 ? mirrors_->backup_of(*file_) : mirrors_->primary_of(*file_);
+    kill(dead);
+    write(copy_of(turn, kCopyBytes + turn * 1000));
+    ASSERT_TRUE(is_replaced(dead)) << "nobody has taken its place";
+    world().run_for(25s);  // changes that both have leave the notes
+    mirrors_->restart(dead);
+    ASSERT_TRUE(mirrors_->become_whole()) << "a group lacks a copy";
+    EXPECT_EQ(mirrors_->differences(), "");
+    expect_content();
+  }
+}
+
+/// A file that is removed while a server is no member must not appear again when it becomes one.
+TEST_F(ReplacementTest, RemovedFilesStayRemovedOnAServerThatBecomesAMemberAgain) {
+  WorldOptions options = options_of(3);
+  options.rebuild_rate = 20'000;
+  begin(options);
+  const ServerId first = mirrors_->backup_of(*file_);
+  kill(first);
+  ASSERT_TRUE(is_replaced(first)) << "nobody has taken its place";
+  ASSERT_OK(run(file_->close()));
+  ASSERT_OK(run(client_->client().unlink(client::path_from_root("f"))));
+  mirrors_->restart(first);
+  world().run_for(20s);
+  for (const ServerId server : world().servers()) EXPECT_EQ(datafiles(server), 0U) << server.value;
+}
+
+TEST_F(ReplacementTest, ASilentRoomIsNotReplaced) {
+  begin(options_of(5));
+  std::vector<ServerId> dead{mirrors_->backup_of(*file_)};
+  for (const ServerId server : world().servers()) {
+    if (dead.size() < 2 && server != kMetaServer && !is_member(server)) dead.push_back(server);
+  }
+  for (const ServerId server : dead) kill(server);
+  world().run_for(kAfter * 3);
+  EXPECT_TRUE(is_member(dead.front())) << "two of five servers are silent";
+  mirrors_->restart(dead.back());
+  EXPECT_TRUE(is_replaced(dead.front())) << "one of five servers is silent, and nobody takes its place";
+}
+
+TEST_F(ReplacementTest, ThePrimaryOfLongAgoIsNotHeardAnyMore) {
+  begin(options_of(3));
+  const ServerId old = mirrors_->primary_of(*file_);
+  world().pause(old, true);
+  write(copy_of(2));
+  ASSERT_TRUE(is_replaced(old)) << "nobody has taken its place";
+  write(copy_of(3));
+  world().pause(old, false);
+  expect_content();
+  write(copy_of(4));
+  expect_content();
+  ASSERT_TRUE(mirrors_->become_whole()) << "a group lacks a copy";
+  EXPECT_EQ(mirrors_->differences(), "");
+}
+
+TEST_F(ReplacementTest, OfThreeCopiesTwoAreReplaced) {
+  WorldOptions options = options_of(7);
+  options.replicas = 3;
+  begin(options);
+  std::vector<ServerId> dead = members();
+  std::erase(dead, mirrors_->primary_of(*file_));
+  for (const ServerId server : dead) kill(server);
+  write(copy_of(2));
+  for (const ServerId server : dead) EXPECT_TRUE(is_replaced(server)) << server.value;
+  kill(mirrors_->primary_of(*file_));
+  expect_content();
+}
+
+}  // namespace
+}  // namespace spate::cluster
