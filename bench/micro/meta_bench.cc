@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "log/log.h"
+#include "server/meta/core/answers.h"
 #include "server/meta/meta_service.h"
 #include "server/meta/testing/parts_test.h"
 #include "trove/kvmem/memory_keyval.h"
@@ -34,7 +35,8 @@ class Subject {
     for (std::uint32_t id = 1; id <= 4; ++id) {
       options.map.servers.push_back({ServerId(id), {"sim://x"}, {id == 1, true}, {target_id(ServerId(id), 0)}});
     }
-    service_ = std::make_unique<MetaService>(std::move(options), *context_, random_, metrics_, fakes_.parts());
+    answers_ = std::make_unique<AnswerTable>(*context_, options.answer_slots);
+    service_ = std::make_unique<MetaService>(std::move(options), *context_, random_, metrics_, fakes_.parts(*answers_));
     SPATE_CHECK(executor_.run(service_->start()));
     call_.peer = std::make_shared<rpc::Peer>();
     call_.peer->credential = {1000, 1000, {}};
@@ -44,6 +46,7 @@ class Subject {
   ~Subject() {
     (void)executor_.run(service_->stop());
     service_.reset();
+    answers_.reset();
     context_.reset();
     store_.reset();
     if (!folder_.empty()) std::filesystem::remove_all(folder_);
@@ -84,6 +87,7 @@ class Subject {
   std::unique_ptr<trove::Keyval> store_;
   std::unique_ptr<job::KeyvalContext> context_;
   FakeParts fakes_;
+  std::unique_ptr<AnswerTable> answers_;
   std::unique_ptr<MetaService> service_;
   rpc::Call call_;
   Bytes body_;
