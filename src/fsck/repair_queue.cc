@@ -195,7 +195,7 @@ RepairQueue::Step RepairQueue::ask_about_datafile(const wire::Finding& finding, 
   if (verdict == wire::Verdict::kMisplaced || verdict == wire::Verdict::kNotGiven) {
     reply.outcome = RepairOutcome::kLeft;
     reply.note = verdict == wire::Verdict::kMisplaced
-                     ? "it was not put there by Spate: see docs/fsck.md, \"By hand\""
+                     ? "nothing reads it: see docs/fsck.md, \"By hand\""
                      : "the meta server's store may be an old copy: nothing is removed; see docs/fsck.md, \"By hand\"";
     co_return reply;
   }

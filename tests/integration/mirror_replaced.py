@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mirrored files: an io server stays away. Another one receives its copies, and the next server that dies costs nothing either. The
 one that comes back in the end gives its space back."""
+import json
 import os
 
 from cluster import Cluster, check, wait_until
@@ -14,6 +15,12 @@ FILES = {"spate:/f%d" % i: os.urandom(200000 + i) for i in range(12)}
 def expect_content(fs, when):
     for path, content in FILES.items():
         check(fs.run("cat", path, timeout=120).stdout == content, "%s: %s cannot be read" % (when, path))
+
+
+def copies_at(fs, server):
+    """How many datafiles the server is to hold, by the layouts of all files."""
+    rows = json.loads(fs.spate("getstripe", "--json", *FILES))
+    return sum(target // 256 == server for row in rows for slot in row["slots"] for target in slot)
 
 
 def main(fs):
@@ -34,7 +41,8 @@ def main(fs):
     expect_content(fs, "with one server of three")
     restart(fs)
     wait_until_whole(fs)
-    wait_until(lambda: len(fs.datafiles(gone)) < had, "server %d gives its space back" % gone, 60)
+    check(copies_at(fs, gone) < had, "server %d is a member of all its groups again" % gone)
+    wait_until(lambda: len(fs.datafiles(gone)) == copies_at(fs, gone), "server %d gives its space back" % gone, 60)
     expect_content(fs, "with all servers")
     fs.fsck()
     fs.spate("fsck", "--contents")
