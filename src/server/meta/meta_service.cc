@@ -133,8 +133,9 @@ job::Task<Result<wire::JoinServerReply>> MetaService::join_server(rpc::Call& cal
 job::Task<Result<wire::ChangeGroupReply>> MetaService::change_group(rpc::Call& call, wire::ChangeGroupRequest request) {
   if (!is_itself(call, server_of(request.by))) co_return another_server();
   const DataGroup* const known = core_.data_groups().find(request.next.id);
-  if (known != nullptr && !same_targets(*known, request.next)) {
-    SPATE_CO_TRY(std::ignore, core_.group_servers().check_replacement(core_.membership().map(), request.next));
+  if (known != nullptr && known->epoch == request.from_epoch && !same_targets(*known, request.next)) {
+    SPATE_CO_TRY(std::ignore, core_.group_servers().check_replacement(core_.membership().map(), request.next,
+                                                                      core_.data_groups().servers()));
   }
   auto reply = co_await core_.data_groups().change(std::move(request));
   co_return reply;

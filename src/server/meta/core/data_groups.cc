@@ -59,6 +59,14 @@ const DataGroup* DataGroups::with_members(const std::vector<TargetId>& members) 
   return found == by_members_.end() ? nullptr : find(found->second);
 }
 
+std::set<ServerId> DataGroups::servers() const {
+  std::set<ServerId> servers;
+  for (const auto& [id, group] : groups_) {
+    for (const GroupMember& member : group.members) servers.insert(server_of(member.target));
+  }
+  return servers;
+}
+
 /// Must not await. A change that was committed before a newer one may arrive after it, and is ignored.
 void DataGroups::use(DataGroup group) {
   const auto [known, added] = groups_.try_emplace(group.id, group);

@@ -30,6 +30,8 @@ class DataGroups {
   const DataGroup* find(TargetId group) const;
   /// All groups, in the order of their numbers.
   const std::map<TargetId, DataGroup>& all() const { return groups_; }
+  /// The servers that have a member in some group. Looks through all groups.
+  std::set<ServerId> servers() const;
   /// kInvalidArgument: more groups than a request may name.
   Result<wire::DataGroupsReply> list(const wire::DataGroupsRequest& request) const;
   /// Carries out a ChangeGroupRequest. Other changes may run at the same time, even of the same group.

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <optional>
 #include <set>
 
@@ -113,6 +114,85 @@ TEST(MetaDataGroups, WithTooFewServersCreationFailsWithASentence) {
   EXPECT_EQ(made.error().context(),
             "new files here have 3 copies on different io servers, and the file system has 2 io servers");
   EXPECT_EQ(fs.groups().size(), 0U);
+}
+
+/// A group of which only the primary is left, and the record in which `other` takes the place of the absent member.
+struct Replaced {
+  explicit Replaced(Member& fs) : whole(fs.any_group()), degraded(alone(whole, whole.primary)), next(degraded) {
+    EXPECT_OK(fs.change(whole.epoch, degraded, whole.primary));
+    ++next.epoch;
+    for (const ServerEntry& server : fs.service->core().membership().map().servers) {
+      const auto is_here = [&server](const GroupMember& m) { return server_of(m.target) == server.id; };
+      if (std::ranges::none_of(whole.members, is_here)) next.members[1].target = server.targets.front();
+    }
+  }
+  DataGroup whole;
+  DataGroup degraded;
+  DataGroup next;
+};
+
+/// All servers but `silent` ask for their groups.
+void all_ask(Member& fs, std::set<ServerId> silent = {}) {
+  for (const ServerEntry& server : fs.service->core().membership().map().servers) {
+    fs.asking = server.id;
+    if (!silent.contains(server.id)) fs.groups({.groups = {}, .after = {}, .server = server.id});
+  }
+  fs.asking = {};
+}
+
+TEST(MetaDataGroups, NobodyIsReplacedWhileManyServersAreSilent) {
+  Member fs(mirrored());
+  const Replaced group(fs);
+  EXPECT_ERRC(fs.change(group.degraded.epoch, group.next, group.whole.primary), Errc::kTryAgain);
+  all_ask(fs);
+  fs.clock.advance(std::chrono::seconds(11));
+  all_ask(fs, {server_of(group.whole.members[1].target), server_of(group.next.members[1].target)});
+  EXPECT_ERRC(fs.change(group.degraded.epoch, group.next, group.whole.primary), Errc::kTryAgain);
+  all_ask(fs, {server_of(group.whole.members[1].target)});
+  const auto made = fs.change(group.degraded.epoch, group.next, group.whole.primary);
+  ASSERT_OK(made);
+  EXPECT_TRUE(made->made) << "one server is silent, and its place cannot be taken";
+}
+
+/// Else a member that has not heard of a replacement could not take over.
+TEST(MetaDataGroups, WhoMissedAReplacementLearnsOfItAlthoughManyServersAreSilent) {
+  Member fs(mirrored());
+  const Replaced group(fs);
+  all_ask(fs);
+  ASSERT_OK(fs.change(group.degraded.epoch, group.next, group.whole.primary));
+  fs.clock.advance(std::chrono::seconds(60));
+  const auto late = fs.change(group.whole.epoch, alone(group.whole, group.whole.primary), group.whole.primary);
+  ASSERT_OK(late);
+  EXPECT_FALSE(late->made);
+  EXPECT_EQ(late->now, group.next);
+}
+
+TEST(MetaDataGroups, NewFilesAvoidASilentServerIfTheOthersSuffice) {
+  Member fs(mirrored());
+  const DataGroup group = fs.any_group();
+  const ServerId silent = server_of(group.members[1].target);
+  all_ask(fs);
+  fs.clock.advance(std::chrono::seconds(11));
+  all_ask(fs, {silent});
+  for (int i = 0; i < 20; ++i) {
+    const auto made = fs.create("f" + std::to_string(i));
+    ASSERT_OK(made);
+    for (const Slot& slot : made->object.layout->slots) {
+      const DataGroup* const of_slot = fs.service->core().data_groups().find(slot.targets.front());
+      ASSERT_NE(of_slot, nullptr);
+      for (const GroupMember& member : of_slot->members) EXPECT_NE(server_of(member.target), silent);
+    }
+  }
+}
+
+TEST(MetaDataGroups, ASilentServerIsUsedIfTheOthersDoNotSuffice) {
+  TestFsOptions options = mirrored();
+  options.meta.map.servers.resize(2);
+  Member fs(options);
+  ASSERT_OK(fs.create("f"));
+  all_ask(fs);
+  fs.clock.advance(std::chrono::seconds(11));
+  EXPECT_OK(fs.create("g"));
 }
 
 TEST(MetaDataGroups, AMemberChangesTheRecordOnce) {

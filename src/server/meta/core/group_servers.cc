@@ -17,10 +17,24 @@ void GroupServers::note(ServerId server, bool can) {
   changed_.reset();
 }
 
-const ClusterMap& GroupServers::able(const ClusterMap& map, ClusterMap& room) const {
-  if (cannot_.empty()) return map;
+bool GroupServers::fell_silent(ServerId server) const {
+  const auto found = heard_.find(server);
+  return found != heard_.end() && found->second + kSilent < executor_.now();
+}
+
+const ClusterMap& GroupServers::able(const ClusterMap& map, std::uint32_t replicas, ClusterMap& room) const {
+  const auto is_silent = [this](const ServerEntry& server) { return fell_silent(server.id); };
+  const bool some_silent = std::ranges::any_of(map.servers, is_silent);
+  if (cannot_.empty() && !some_silent) return map;
   room = map;
   std::erase_if(room.servers, [this](const ServerEntry& server) { return cannot_.contains(server.id); });
+  if (!some_silent) return room;
+  ClusterMap others = room;
+  std::erase_if(others.servers, is_silent);
+  const std::vector<const ServerEntry*> all = servers_with_targets(room);
+  const std::vector<const ServerEntry*> left = servers_with_targets(others);
+  const bool apart = may_keep_hosts_apart(left, replicas) || !may_keep_hosts_apart(all, replicas);
+  if (left.size() >= replicas && apart) room = std::move(others);
   return room;
 }
 
@@ -33,11 +47,11 @@ std::vector<ServerId> GroupServers::unknown(const ClusterMap& map) const {
   return unknown;
 }
 
-Result<void> GroupServers::check_replacement(const ClusterMap& map, const DataGroup& next) const {
+Result<void> GroupServers::check_replacement(const ClusterMap& map, const DataGroup& next,
+                                             const std::set<ServerId>& members) const {
   const std::vector<const ServerEntry*> servers = servers_with_targets(map);
-  const auto is_silent = [this](const ServerEntry* server) {
-    const auto found = heard_.find(server->id);
-    return found == heard_.end() || found->second + kSilent < executor_.now();
+  const auto is_silent = [this, &members](const ServerEntry* server) {
+    return members.contains(server->id) && (!heard_.contains(server->id) || fell_silent(server->id));
   };
   const auto silent = static_cast<std::size_t>(std::ranges::count_if(servers, is_silent));
   if (silent > 1 && silent * 100 > servers.size() * kMostSilent)

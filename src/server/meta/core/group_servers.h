@@ -25,8 +25,9 @@ class GroupServers {
 
   /// Records whether the server has shown that it can.
   void note(ServerId server, bool can);
-  /// The map without the io servers that cannot: as a rule the map itself, else `room`.
-  const ClusterMap& able(const ClusterMap& map, ClusterMap& room) const;
+  /// The map without the io servers that cannot, and without those that are silent if the others can keep `replicas`
+  /// copies, on as many hosts as all can: as a rule the map itself, else `room`.
+  const ClusterMap& able(const ClusterMap& map, std::uint32_t replicas, ClusterMap& room) const;
   /// The io servers of the map with targets that have shown nothing yet.
   std::vector<ServerId> unknown(const ClusterMap& map) const;
   /// Ends when all of them are known, at the latest after kPatience: then those that are not count as servers that
@@ -38,12 +39,16 @@ class GroupServers {
   /// Whether members of groups may be replaced now by those that `next` names. If many servers fall silent at the same
   /// time, a network or a room has failed rather than the servers, and copies made elsewhere would be in vain. So
   /// kTryAgain: of the map's io servers, more than kMostSilent percent and more than one have not asked for kSilent, or
-  /// since this process began. kTryAgain too if a member of `next` cannot be one.
-  Result<void> check_replacement(const ClusterMap& map, const DataGroup& next) const;
+  /// since this process began. Those that have no member any more do not count: `members` are those that do. kTryAgain
+  /// too if a member of `next` cannot be one.
+  Result<void> check_replacement(const ClusterMap& map, const DataGroup& next, const std::set<ServerId>& members) const;
 
  private:
   static constexpr Duration kSilent = std::chrono::seconds(10);
   static constexpr std::size_t kMostSilent = 30;
+
+  /// Whether it has spoken, and is silent since.
+  bool fell_silent(ServerId server) const;
   /// Longer than a server needs to be started anew, shorter than a client waits for an answer.
   static constexpr Duration kPatience = std::chrono::seconds(8);
 

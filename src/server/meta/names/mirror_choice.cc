@@ -101,7 +101,7 @@ Result<void> mirror(Operation& operation, Layout& layout, std::uint32_t replicas
   layout.redundancy = Redundancy::kMirror;
   SPATE_TRY(std::ignore, check_knows(*operation.call().peer, layout));
   ClusterMap room;
-  const ClusterMap& map = core.group_servers().able(core.membership().map(), room);
+  const ClusterMap& map = core.group_servers().able(core.membership().map(), replicas, room);
   std::set<std::vector<TargetId>> missing;
   for (Slot& slot : layout.slots) {
     TargetId& target = slot.targets.front();
