@@ -180,6 +180,56 @@ TEST_F(ReplacementTest, AReplacedServerKeepsItsCopyUntilTheGroupIsWhole) {
   world().run_for(10s);
   ASSERT_FALSE(mirrors_->group_of(*file_).is_whole()) << "not as the scene wants it";
   EXPECT_EQ(datafiles(dead), 1U);
+  // Its next process knows what it has to remove, too.
+  mirrors_->kill(dead);
+  mirrors_->restart(dead);
+  world().run_for(5s);
+  EXPECT_EQ(datafiles(dead), 1U);
+  ASSERT_TRUE(mirrors_->become_whole(300s)) << "a group lacks a copy";
+  EXPECT_EQ(datafiles(dead), 0U);
+  EXPECT_EQ(mirrors_->differences(), "");
+}
+
+/// A server that is given much over a long time must not lose its place because its process restarts meanwhile.
+TEST_F(ReplacementTest, AServerThatIsBroughtUpToDateForLongKeepsItsPlace) {
+  WorldOptions options = options_of(3);
+  options.rebuild_rate = 128 * 1024;
+  begin(options, copy_of(1, 12'000'000));
+  const ServerId empty = mirrors_->backup_of(*file_);
+  kill(empty);
+  world().run_for(5s);
+  mirrors_->restart_empty(empty);
+  world().run_for(kAfter + 5s);
+  ASSERT_FALSE(mirrors_->group_of(*file_).is_whole()) << "not as the scene wants it";
+  mirrors_->kill(empty);
+  mirrors_->restart(empty);
+  world().run_for(15s);
+  EXPECT_TRUE(is_member(empty));
+  ASSERT_TRUE(mirrors_->become_whole(300s)) << "a group lacks a copy";
+  EXPECT_EQ(mirrors_->differences(), "");
+}
+
+/// A member receives everything. Its process restarts, and the record changes at once because another member fails.
+TEST_F(ReplacementTest, AMemberWhoseProcessRestartsBeginsAnew) {
+  WorldOptions options = options_of(3);
+  options.replicas = 3;
+  options.rebuild_after = Duration(0);
+  options.rebuild_rate = 256 * 1024;
+  begin(options, copy_of(1, 14'000'000));
+  std::vector<ServerId> others = members();
+  std::erase(others, mirrors_->primary_of(*file_));
+  kill(others[0]);
+  world().run_for(5s);
+  mirrors_->restart_empty(others[0]);
+  world().run_for(10s);
+  ASSERT_FALSE(mirrors_->group_of(*file_).is_whole()) << "not as the scene wants it";
+  mirrors_->kill(others[0]);
+  mirrors_->restart(others[0]);
+  mirrors_->kill(others[1]);
+  world().run_for(20s);
+  mirrors_->restart(others[1]);
+  ASSERT_TRUE(mirrors_->become_whole(600s)) << "a group lacks a copy";
+  EXPECT_EQ(mirrors_->differences(), "");
 }
 
 /// Of two servers that were replaced one after the other, the first becomes a member again. What it has is out of date.
@@ -224,6 +274,20 @@ TEST_F(ReplacementTest, ASilentRoomIsNotReplaced) {
   EXPECT_TRUE(is_member(dead.front())) << "two of five servers are silent";
   mirrors_->restart(dead.back());
   EXPECT_TRUE(is_replaced(dead.front())) << "one of five servers is silent, and nobody takes its place";
+}
+
+TEST_F(ReplacementTest, NewFilesHaveNoCopyOnAServerThatStaysAway) {
+  begin(options_of(4));
+  const ServerId dead = mirrors_->backup_of(*file_);
+  kill(dead);
+  ASSERT_TRUE(is_replaced(dead)) << "nobody has taken its place";
+  for (int i = 0; i < 30; ++i) {
+    const MonoTime begun = world().now();
+    file_ = create("new" + std::to_string(i));
+    write(copy_of(7, 1000));
+    EXPECT_LT(world().now() - begun, 1s) << i;
+    EXPECT_FALSE(is_member(dead)) << i;
+  }
 }
 
 TEST_F(ReplacementTest, ThePrimaryOfLongAgoIsNotHeardAnyMore) {

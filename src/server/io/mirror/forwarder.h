@@ -62,7 +62,10 @@ struct MirrorFollower {
   const ServerId server;
   MonoTime acknowledged{Duration(-1)};  // when the newest acknowledged beacon was sent; negative: none was
   MonoTime heard;                       // when it answered last, or when its time to answer began
-  MonoTime absent_since;                // absent: when it ceased to serve, or when this term began
+  MonoTime absent_since;                // when it ceased to make progress, or when this term began
+  MonoTime joining_since;               // joining: when it began to
+  MonoTime replaced_from;               // nobody is asked to take its place before this
+  Duration return_pause{0};             // after its last return that failed
   std::uint64_t obeyed = 0;
   bool answers = false;  // it has answered since it became absent
   bool fresh = false;    // it must return before it may serve

@@ -31,7 +31,8 @@ MirrorMember::MirrorMember(MirrorHost& host, Parts& parts, job::StopSource& stop
 std::uint8_t MirrorMember::flags_of(const MirrorGroup& group) const {
   std::uint8_t flags = 0;
   if (host_.is_leaving()) flags |= wire::BeaconAnswer::kLeaves;
-  if (group.fresh && group.serves()) flags |= wire::BeaconAnswer::kFresh;
+  const bool counts = group.serves() || (group.half_joined && group.state_of(group.self) == MemberState::kJoining);
+  if (group.fresh && counts) flags |= wire::BeaconAnswer::kFresh;
   if (group.lacks_all) flags |= wire::BeaconAnswer::kLacksAll;
   return flags;
 }

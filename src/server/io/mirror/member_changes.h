@@ -19,8 +19,8 @@ std::uint64_t last_region(const wire::MirrorForwardRequest& request);
 job::Task<Result<void>> carry_out_forward(Parts& parts, MirrorGroup& group, const wire::MirrorForwardRequest& request,
                                           ByteView data);
 
-/// Removes all of this member's datafiles of the group, and the notes of changes. The member must not serve, and must
-/// take no changes meanwhile. After a failure, or if `stop` fires, a part of them is left; call it again.
+/// Removes the group's datafiles from all targets of this server, and the notes of changes. The member must not serve,
+/// and must take no changes meanwhile. After a failure, or if `stop` fires, a part of them is left; call it again.
 job::Task<Result<void>> remove_copies(Parts& parts, MirrorGroup& group, job::StopToken stop);
 
 /// Syncs the datafiles with notes of this window or of earlier ones on this member, a few at a time. Fails if one may

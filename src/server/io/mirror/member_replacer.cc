@@ -11,6 +11,7 @@ namespace {
 
 constexpr Duration kPause = std::chrono::milliseconds(50);
 constexpr Duration kPauseAfterFailure = std::chrono::seconds(2);
+constexpr std::uint32_t kObeyRoom = 256 * 1024;  // of a reply
 
 }  // namespace
 
@@ -20,14 +21,18 @@ MemberReplacer::MemberReplacer(MirrorHost& host)
 void MemberReplacer::look(MirrorGroup& group, const MirrorFollowerPtr& follower, job::Gate& gate, job::StopToken stop) {
   const Duration after = host_.parts().options.rebuild_after;
   const MonoTime now = executor_.now();
-  if (after == Duration(0) || busy_ || now < next_ || now < follower->absent_since + after) return;
+  if (after == Duration(0) || busy_ || now < next_) return;
+  if (now < follower->absent_since + after || now < follower->replaced_from) return;
   busy_ = true;
   if (!job::spawn(gate, replace(group, follower, stop))) busy_ = false;
 }
 
 job::Task<void> MemberReplacer::replace(MirrorGroup& group, MirrorFollowerPtr follower, job::StopToken stop) {
   TargetId chosen;
-  co_await host_.fetch_map();
+  if (executor_.now() >= map_from_) {
+    map_from_ = executor_.now() + kPauseAfterFailure;
+    co_await host_.fetch_map();
+  }
   for (const TargetId candidate : replacements(host_.peers().map(), group.record, follower->target)) {
     if (stop.stopped() || follower->returns || follower->gone.stopped()) break;
     const bool ready = co_await has_no_claim(group, candidate, stop);
@@ -41,7 +46,8 @@ job::Task<void> MemberReplacer::replace(MirrorGroup& group, MirrorFollowerPtr fo
   }
   const bool done = chosen && group.record.find(chosen) != nullptr;
   busy_ = false;
-  next_ = executor_.now() + (done ? kPause : kPauseAfterFailure);
+  next_ = executor_.now() + kPause;
+  follower->replaced_from = executor_.now() + kPauseAfterFailure;  // others have their turn first
   if (done) {
     SPATE_LOG("server/io", warn, "another target takes the place of a member that stays away group={} target={} new={}",
               group.id, follower->target, chosen);
@@ -60,6 +66,7 @@ job::Task<bool> MemberReplacer::has_no_claim(const MirrorGroup& group, TargetId 
   options.deadline = executor_.now() + host_.timing().message;
   options.priority = wire::Priority::kControl;
   options.stop = stop;
+  options.reply_room = kObeyRoom;
   const auto reply = co_await host_.peers().call<wire::MirrorObeyReply>(server_of(candidate),
                                                                         MirrorPeers::Lane::kBeacons, request, options);
   if (!reply) co_return false;

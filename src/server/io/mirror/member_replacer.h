@@ -35,7 +35,8 @@ class MemberReplacer {
   MirrorHost& host_;
   job::Executor& executor_;
   bool busy_ = false;
-  MonoTime next_;  // no replacement begins before
+  MonoTime next_;      // no replacement begins before
+  MonoTime map_from_;  // the cluster map is not read before
   log::RateLimit log_;
 };
 

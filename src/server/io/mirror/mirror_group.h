@@ -48,6 +48,8 @@ struct MirrorGroup {
   bool lacks_all = false;
   /// What this member had before it began to join, or before it was replaced, is gone from its disk.
   bool emptied = false;
+  /// An earlier process was being given what it lacked. This one must begin anew, and be absent first.
+  bool half_joined = false;
   /// The machine has been booted since that earlier process.
   bool rebooted = false;
   /// This member has asked to become the primary. Until the outcome is known, it acknowledges nothing of this epoch.

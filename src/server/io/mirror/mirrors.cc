@@ -20,6 +20,11 @@ constexpr Duration kHandOver = std::chrono::seconds(1);  // at most
 constexpr Duration kHandOverLook = std::chrono::milliseconds(5);
 constexpr Duration kLinger = std::chrono::milliseconds(200);
 
+/// Whether the record has a target of this server, be it a storage folder that the server still has or not.
+bool names_server(const DataGroup& record, ServerId server) {
+  return std::ranges::any_of(record.members, [server](const auto& m) { return server_of(m.target) == server; });
+}
+
 /// A primary whose process is new asks the serving members whether their processes are new, too. If all are, the
 /// primary need not wait for any of them.
 bool gets_beacon(const MirrorGroup& group, const GroupMember& member) {
@@ -48,15 +53,14 @@ Mirrors::~Mirrors() = default;
 job::Task<Result<void>> Mirrors::load() {
   SPATE_CO_TRY(const std::vector<GroupNote> notes, co_await load_group_notes(parts_.keyval));
   for (const GroupNote& note : notes) {
-    MirrorGroup* const group = find_or_make(note.record);
-    if (group == nullptr) {
-      left_groups_[note.record.id] = note.record.epoch;
-      continue;
-    }
+    const bool named = names_server(note.record, server_of(parts_.targets.front().description.id));
+    MirrorGroup* const group = named ? find_or_make(note.record) : make(note.record, nullptr);
+    if (group == nullptr) continue;  // the target is no storage folder of this server any more
     group->obeyed = note.record.epoch;
     group->fresh = true;
     group->lacks_all = note.lacks_all;
     group->rebooted = note.boot != parts_.options.boot;
+    group->half_joined = group->state_of(group->self) == MemberState::kJoining;
     SPATE_CO_TRY(std::ignore, co_await group->log.load());
   }
   co_return Result<void>();
@@ -124,22 +128,24 @@ MirrorGroup* Mirrors::find(TargetId group) {
   return found == groups_.end() ? nullptr : found->second.get();
 }
 
-/// Null if no target of this server is a member.
-Target* Mirrors::own_member(const DataGroup& record) {
-  for (Target& target : parts_.targets) {
+Target* own_member(Parts& parts, const DataGroup& record) {
+  for (Target& target : parts.targets) {
     if (record.find(target.description.id) != nullptr) return &target;
   }
   return nullptr;
 }
 
-/// Null if no target of this server is a member, or if the record is older than what an earlier process has obeyed.
+/// Null if no target of this server is a member.
 MirrorGroup* Mirrors::find_or_make(const DataGroup& record) {
   if (MirrorGroup* const known = find(record.id)) return known;
-  Target* const target = own_member(record);
-  if (target == nullptr) return nullptr;
-  const auto left = left_groups_.find(record.id);
-  if (left != left_groups_.end() && record.epoch <= left->second) return nullptr;
-  auto group = std::make_unique<MirrorGroup>(parts_.executor, parts_.keyval, *target, record.id);
+  Target* const target = own_member(parts_, record);
+  return target == nullptr ? nullptr : make(record, target);
+}
+
+/// `target`: the member; null: other servers have taken the places of this one's targets, which may still have copies.
+MirrorGroup* Mirrors::make(const DataGroup& record, Target* target) {
+  Target& its_target = target != nullptr ? *target : parts_.targets.front();
+  auto group = std::make_unique<MirrorGroup>(parts_.executor, parts_.keyval, its_target, record.id);
   group->record = record;
   // The first primary of a group makes all members note the group before anything is written. So if the epoch is a
   // later one and this member has no note, its store is new.
@@ -276,6 +282,7 @@ void Mirrors::note_answer(TargetId id, ServerId server, const wire::BeaconAnswer
     follower->heard = parts_.executor.now();
     follower->answers = true;
     follower->fresh = (answer.flags & wire::BeaconAnswer::kFresh) != 0;
+    if (follower->fresh && follower->state == MemberState::kJoining) follower->failed = true;
     follower->lacks_all = (answer.flags & wire::BeaconAnswer::kLacksAll) != 0;
     follower->goes = (answer.flags & wire::BeaconAnswer::kLeaves) != 0;
     if ((answer.flags & wire::BeaconAnswer::kAcknowledged) != 0)

@@ -18,6 +18,9 @@
 
 namespace spate::io {
 
+/// The first of the targets that is a member of the group; null if none is.
+Target* own_member(Parts& parts, const DataGroup& record);
+
 /// The groups that targets of this server belong to: it obeys their records as a member, and takes over as the primary.
 ///
 /// Life cycle: construct -> load() awaited -> start() -> leave(), when the server begins to stop -> stop() awaited ->
@@ -63,7 +66,7 @@ class Mirrors final : public MirrorHost {
 
  private:
   MirrorGroup* find_or_make(const DataGroup& record);
-  Target* own_member(const DataGroup& record);
+  MirrorGroup* make(const DataGroup& record, Target* target);
 
   // Background work (mirrors.cc).
   job::Task<void> run();
@@ -101,8 +104,6 @@ class Mirrors final : public MirrorHost {
   ServerId self_;
   CopyPace pace_;
   std::map<TargetId, std::unique_ptr<MirrorGroup>> groups_;
-  /// Groups that an earlier process has left: this server's targets were replaced. The epoch that it obeyed last.
-  std::map<TargetId, std::uint64_t> left_groups_;
   std::set<TargetId> asked_for_;  // unknown groups that requests name
   bool leaving_ = false;          // the process is about to end
   bool doubt_ = false;            // some record may be out of date

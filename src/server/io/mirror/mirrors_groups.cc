@@ -21,7 +21,12 @@ constexpr Duration kAfterReboot = std::chrono::seconds(7);
 
 /// A process that was started anew does not go on as a serving member: others may have left it out, and it does not
 /// know which part of a change it has seen. The primary takes it in again as a returning member.
-bool may_obey(const MirrorGroup& group, const DataGroup& record) { return !group.fresh || !record.serves(group.self); }
+bool may_obey(const MirrorGroup& group, const DataGroup& record) {
+  if (!group.fresh) return true;
+  const GroupMember* const member = record.find(group.self);
+  return member == nullptr || member->state == MemberState::kAbsent ||
+         (member->state == MemberState::kJoining && !group.half_joined);
+}
 
 /// Whether this member's copies are of no use any more: it is no member, and the group is whole without it.
 bool must_drop(const MirrorGroup& group, MonoTime now) {
@@ -115,7 +120,9 @@ job::Task<Result<void>> Mirrors::obey_now(MirrorGroup& group, DataGroup record) 
   group.obeyed = record.epoch;
   group.lacks_all = note.lacks_all;
   // From here on this process takes part, and not only an earlier one.
-  if (serves || group.state_of(group.self) == MemberState::kJoining) group.fresh = false;
+  const GroupMember* const member = record.find(group.self);
+  if (serves || (member != nullptr && member->state == MemberState::kJoining)) group.fresh = false;
+  group.half_joined = false;
   if (group.term != nullptr) group.term->record_changed();
   group.pulse();
   co_return Result<void>();
@@ -125,7 +132,7 @@ job::Task<Result<void>> Mirrors::obey_now(MirrorGroup& group, DataGroup record) 
 /// what it has: the others may have removed some of it meanwhile.
 job::Task<Result<void>> Mirrors::take_place(MirrorGroup& group, const DataGroup& record) {
   const GroupMember* const member = record.find(group.self);
-  Target* const other = member == nullptr ? own_member(record) : nullptr;
+  Target* const other = member == nullptr ? own_member(parts_, record) : nullptr;
   // What the others do from here on is not noted for this member, so all that it has is worth nothing.
   if (member == nullptr && !planted(Defect::kFormerMemberBelieved)) group.lacks_all = true;
   if (member == nullptr || member->state == MemberState::kServing) group.emptied = false;
@@ -182,6 +189,11 @@ job::Task<void> Mirrors::alter(MirrorGroup& group, Alteration what, job::StopTok
       if (const auto more = keeper_log_.admit())
         SPATE_LOG("server/io", warn, "the record of a group cannot be changed now group={} error={}{}", group.id,
                   reply.error(), *more);
+      if (what.once) co_return;
+      std::ignore = co_await parts_.executor.sleep(kRetry, stop);
+      continue;
+    }
+    if (!reply->made && reply->now.epoch < group.record.epoch) {  // the meta server's store is an old copy
       if (what.once) co_return;
       std::ignore = co_await parts_.executor.sleep(kRetry, stop);
       continue;
@@ -276,6 +288,7 @@ job::Task<void> Mirrors::take_over(MirrorGroup& group) {
       break;
     }
     if (reply.code() == Errc::kInvalidArgument || reply.code() == Errc::kNotFound) break;
+    if (group.record.epoch > request.from_epoch) break;  // learned meanwhile
     std::ignore = co_await parts_.executor.sleep(kRetry, stopping_);
   }
   if (made) group.fresh = false;

@@ -12,6 +12,16 @@ namespace {
 constexpr Duration kObeyPause = std::chrono::milliseconds(50);
 constexpr Duration kYieldPause = std::chrono::milliseconds(5);
 constexpr std::uint32_t kDoubtfulRoom = 256 * 1024;  // of a reply
+constexpr Duration kFailsAtOnce = std::chrono::seconds(8);
+
+/// A return that has failed does not end the patience with a member, unless it has lasted so long that the member must
+/// have received something. Otherwise a member that is given much would be replaced when its process restarts.
+void keep_patience(const MirrorFollower& before, MirrorFollower& after) {
+  after.returns_from = before.returns_from;
+  after.return_pause = before.return_pause;
+  after.replaced_from = before.replaced_from;
+  if (after.absent_since - before.joining_since < kFailsAtOnce) after.absent_since = before.absent_since;
+}
 
 }  // namespace
 
@@ -31,9 +41,10 @@ void PrimaryTerm::record_changed() {
     if (left || follower == nullptr) {
       const MirrorFollowerPtr before = follower;
       follower = std::make_shared<MirrorFollower>(member.target, parts_.executor.now());
-      if (before != nullptr) follower->returns_from = before->returns_from;
-      if (before != nullptr && before->state == MemberState::kJoining) follower->absent_since = before->absent_since;
+      if (before != nullptr && before->state == MemberState::kJoining) keep_patience(*before, *follower);
     }
+    if (member.state == MemberState::kJoining && follower->state != MemberState::kJoining)
+      follower->joining_since = parts_.executor.now();
     follower->state = member.state;
     if (member.state != MemberState::kAbsent) job::spawn(gate_, make_obey(follower));
   }
@@ -90,7 +101,9 @@ job::Task<void> PrimaryTerm::open(std::vector<ChangedRegion> doubtful, MonoTime 
   record_changed();
   for (const GroupMember& member : std::vector<GroupMember>(group_.record.members)) {
     if (member.target == group_.self) continue;
-    const MirrorFollowerPtr follower = forwarder_.followers()[member.target];
+    const auto found = forwarder_.followers().find(member.target);
+    if (found == forwarder_.followers().end()) continue;
+    const MirrorFollowerPtr follower = found->second;
     bool obeys = false;
     while (!obeys && follower->state == MemberState::kServing && !stopping_.stopped() && !follower->gone.stopped()) {
       const auto reply = co_await ask_to_obey(*follower);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A member returns: it gets all changes from now on, and a copy of whatever changed while it was absent.
+#include <algorithm>
+
 #include "log/fields.h"
 #include "log/log.h"
 #include "model/defect.h"
@@ -10,7 +12,8 @@ namespace spate::io {
 namespace {
 
 constexpr Duration kReturnPause = std::chrono::seconds(1);
-constexpr std::uint32_t kRecordsRoom = 256 * 1024;  // of a reply
+constexpr Duration kMostReturnPause = std::chrono::seconds(8);  // each failure doubles it
+constexpr std::uint32_t kRecordsRoom = 256 * 1024;              // of a reply
 constexpr std::size_t kPage = 4096;
 
 }  // namespace
@@ -25,7 +28,8 @@ job::Task<void> PrimaryTerm::let_return(MirrorFollowerPtr follower) {
   Result<void> done = Errc::kCancelled;
   if (follower->state == MemberState::kJoining) done = co_await catch_up(follower);
   if (stopping_.stopped() || follower->gone.stopped()) co_return;
-  follower->returns_from = parts_.executor.now() + kReturnPause;
+  follower->return_pause = std::clamp(follower->return_pause * 2, kReturnPause, kMostReturnPause);
+  follower->returns_from = parts_.executor.now() + follower->return_pause;
   MirrorHost::Alteration outcome;
   if (done && !follower->failed) {
     follower->promoted = true;  // changes wait for it from now on: it may serve as soon as the record says so
