@@ -95,10 +95,10 @@ struct BeaconGroup {
 /// A member's answer about one group of a beacon.
 struct BeaconAnswer {
   static constexpr std::uint8_t kAcknowledged = 1;  // obeys this primary, and gives it time
-  static constexpr std::uint8_t kFresh = 2;         // its process has restarted since it began to serve: it must return
-  static constexpr std::uint8_t kLacksAll = 4;      // has nothing of the group's data
-  static constexpr std::uint8_t kKnowsLater = 8;    // knows a later record than the beacon's
-  static constexpr std::uint8_t kLeaves = 16;  // its process is about to end in order: the group goes on without it
+  static constexpr std::uint8_t kFresh = 2;       // its process is new since it began to serve or join: it must return
+  static constexpr std::uint8_t kLacksAll = 4;    // has nothing of the group's data
+  static constexpr std::uint8_t kKnowsLater = 8;  // knows a later record than the beacon's
+  static constexpr std::uint8_t kLeaves = 16;     // its process is about to end in order: the group goes on without it
   std::uint8_t flags = 0;
   template <typename A>
   void fields(A& a) {

@@ -37,6 +37,7 @@ struct DataGroupsReply {
 /// Io servers send it; needs the server key. Replaces the record of epoch `from_epoch` by `next` if the member `by` may
 /// do that (check_change()). If the present record is `next` already, nothing changes and `made` is true: the request
 /// may be repeated. kNotFound: there is no such group. kInvalidArgument: the change of that record would not be legal.
+/// kTryAgain: a member cannot be replaced now.
 struct ChangeGroupRequest {
   static constexpr Op kOp = Op::kChangeGroup;
   static constexpr std::string_view kName = "change group request";

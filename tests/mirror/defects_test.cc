@@ -228,7 +228,7 @@ std::string crash_of_the_only_copy(Defect defect, std::uint64_t seed) {
   return scene.wrong;
 }
 
-/// What the primary has noted of synced changes survives a crash of its machine. So a member that was away meanwhile
+/// The primary's notes of synced changes survive a crash of its machine. So a member that was away meanwhile
 /// receives them.
 std::string crash_while_the_other_is_away(Defect defect, std::uint64_t seed) {
   DefectScene scene(defect, mirror_options(seed));

@@ -232,7 +232,7 @@ TEST_F(ReplacementTest, AMemberWhoseProcessRestartsBeginsAnew) {
   EXPECT_EQ(mirrors_->differences(), "");
 }
 
-/// Of two servers that were replaced one after the other, the first becomes a member again. What it has is out of date.
+/// The servers are replaced in turn, so a server becomes a member again whose old copies are out of date.
 TEST_F(ReplacementTest, AServerThatWasReplacedCanBecomeAMemberAgain) {
   begin(options_of(3));
   for (std::uint8_t turn = 2; turn < 6; ++turn) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the locks do with events from the meta server, and what happens to them after the server has restarted.
+// Locks receives the events of the meta server here. It claims its locks again after the server has restarted.
 #include <algorithm>
 
 #include "client/locks/locks.h"

@@ -93,7 +93,7 @@ class EventListener {
   void claim_refused(std::uint64_t stale);
 
  private:
-  /// What a request for events has yielded.
+  /// The result of a request for events.
   struct Fetched {
     bool sent = false;
     bool current = false;  // there is a reply, and it belongs to the present epoch

@@ -46,7 +46,7 @@ struct MirrorGroup {
   bool fresh = false;
   /// This member lacks the group's data, or a part of it.
   bool lacks_all = false;
-  /// What this member had before it began to join, or before it was replaced, is gone from its disk.
+  /// This server has removed the copies that it held before it began to join, or before it was replaced.
   bool emptied = false;
   /// An earlier process was being given what it lacked. This one must begin anew, and be absent first.
   bool half_joined = false;

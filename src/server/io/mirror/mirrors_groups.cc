@@ -128,12 +128,12 @@ job::Task<Result<void>> Mirrors::obey_now(MirrorGroup& group, DataGroup record) 
   co_return Result<void>();
 }
 
-/// Sees whether this server is still a member, and by which target. One that is about to receive everything first drops
-/// what it has: the others may have removed some of it meanwhile.
+/// Finds this server's target in the record, if the server is still a member. A member that is about to receive
+/// everything first removes its old copies, because the others may have removed some of these files meanwhile.
 job::Task<Result<void>> Mirrors::take_place(MirrorGroup& group, const DataGroup& record) {
   const GroupMember* const member = record.find(group.self);
   Target* const other = member == nullptr ? own_member(parts_, record) : nullptr;
-  // What the others do from here on is not noted for this member, so all that it has is worth nothing.
+  // The others note no changes for a server that is no member. So its copies may be out of date in any place.
   if (member == nullptr && !planted(Defect::kFormerMemberBelieved)) group.lacks_all = true;
   if (member == nullptr || member->state == MemberState::kServing) group.emptied = false;
   const bool joins = member != nullptr && member->state == MemberState::kJoining;

@@ -154,8 +154,8 @@ TEST(MetaDataGroups, NobodyIsReplacedWhileManyServersAreSilent) {
   EXPECT_TRUE(made->made) << "one server is silent, and its place cannot be taken";
 }
 
-/// Else a member that has not heard of a replacement could not take over.
-TEST(MetaDataGroups, WhoMissedAReplacementLearnsOfItAlthoughManyServersAreSilent) {
+/// A member that has not heard of a replacement needs the record to take over.
+TEST(MetaDataGroups, AMemberThatMissedAReplacementIsToldTheRecordAlthoughManyServersAreSilent) {
   Member fs(mirrored());
   const Replaced group(fs);
   all_ask(fs);
