@@ -22,6 +22,11 @@ def fences(fs):
     return sum(int(line.split()[1]) for line in told.splitlines() if line.startswith("spate_rpc_request_ns_count{") and 'op="fence"' in line)
 
 
+def datafiles(fs):
+    """Returns how many datafiles all io servers hold."""
+    return sum(len(fs.datafiles(server)) for server in range(2, fs.io + 2))
+
+
 def size_of(fs, path):
     return json.loads(fs.spate("stat", "--json", path))[0]["size"]
 
@@ -88,14 +93,16 @@ def killed_in_mid_write(fs, data):
 
 def stood_still(fs, data):
     """A client that was stopped for longer than its lease either goes on or gets an error, and its output is true. If
-    the file was removed meanwhile, a late write of the client has no effect."""
+    the file was removed meanwhile, a late write of the client has no effect. (A client that is back before the servers
+    have closed its files has them open as before, also one without a name.)"""
     paused, removed = Writer(fs, "/paused"), Writer(fs, "/removed")
     for writer in (paused, removed):
         writer.wait_for(10)
         writer.process.send_signal(signal.SIGSTOP)
-    before = fences(fs)
+    before, stored = fences(fs), datafiles(fs)
     fs.spate("rm", removed.path)
     wait_until(lambda: fences(fs) >= before + 2, "the sessions of the stopped clients expire")
+    wait_until(lambda: datafiles(fs) < stored, "the removed file is closed, and its data goes")
     right(fs, paused.path, data, paused.acknowledged(), "while it stands still")
     for writer in (paused, removed):
         writer.process.send_signal(signal.SIGCONT)
@@ -112,7 +119,7 @@ def stood_still(fs, data):
 
 def nothing_is_left(fs):
     fs.spate("rm", *["spate:/" + name for name in fs.spate("ls", "spate:/").decode().split()])
-    wait_until(lambda: not any(fs.datafiles(s) for s in range(2, fs.io + 2)), "the data of removed files goes")
+    wait_until(lambda: datafiles(fs) == 0, "the data of removed files goes")
 
 
 with Cluster(io=3, env={"SPATE_META_SESSION_LEASE": "%dms" % (LEASE * 1000)}) as fs:
