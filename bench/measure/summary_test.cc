@@ -18,7 +18,7 @@ TEST(Summary, SpreadIsTheShareBetweenExtremes) {
   EXPECT_DOUBLE_EQ(summary.spread(), 0.4);
 }
 
-TEST(Summary, NothingIsZero) {
+TEST(Summary, AnEmptySampleIsZero) {
   EXPECT_EQ(Summary::of({}).runs, 0U);
   EXPECT_EQ(Summary::of({}).spread(), 0);
   EXPECT_EQ(percentile({}, 0.5), 0);
