@@ -22,7 +22,7 @@ TEST_F(CoreTest, TheSameListIsTheSameAddress) {
   EXPECT_NE(lookup({"a://1"}), first);
 }
 
-TEST_F(CoreTest, AClaimedAddressIsNobodyElses) {
+TEST_F(CoreTest, AClaimedAddressIsNotReturnedByAnotherLookup) {
   const std::array<std::string, 2> urls{"a://1", "b://2"};
   const Address first = network_->claim(urls).value();
   const Address second = network_->claim(urls).value();
@@ -218,7 +218,7 @@ TEST_F(CoreTest, AnUnreachableUrlHandsItsOperationsToTheNextOne) {
   EXPECT_EQ(done[0].status, Errc::kUnreachable);
 }
 
-TEST_F(CoreTest, TheFirstUrlIsTakenAgainWhenAskedFor) {
+TEST_F(CoreTest, TheFirstUrlIsUsedAgainOnRequest) {
   const Address peer = lookup({"a://1", "b://2"});
   const OpId moved = post(peer).op;
   a_->complete(moved, Errc::kUnreachable);

@@ -93,7 +93,7 @@ TEST_F(PageWatchTest, ReportsNothingAfterUnwatch) {
   EXPECT_FALSE(ended(3));
 }
 
-TEST_F(PageWatchTest, MoreThanTheQueueHoldsIsEverything) {
+TEST_F(PageWatchTest, AnOverflowOfTheQueueReportsAllPagesAsChanged) {
   for (int i = 0; i < 3000; ++i) {
     memory[0] = std::byte{1};
     ASSERT_EQ(::madvise(memory, kPageBytes, MADV_DONTNEED), 0);

@@ -25,7 +25,7 @@ TEST(Registry, MakesModulesByName) {
   EXPECT_EQ(registry.make_all({"b"}, {clock})->size(), 1U);
 }
 
-TEST(Registry, AnUnknownNameIsAnErrorThatSaysWhatThereIs) {
+TEST(Registry, AnUnknownNameIsAnErrorThatListsTheKnownNames) {
   const Registry registry = two_modules();
   SystemClock clock;
   const auto made = registry.make_all({"a", "verbs"}, {clock});

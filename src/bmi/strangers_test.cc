@@ -58,7 +58,7 @@ TEST_F(StrangersTest, WithTooManySourcesOfOneStrangerEachOneIsDropped) {
   EXPECT_THAT(victims, testing::Not(testing::Contains(99)));
 }
 
-TEST_F(StrangersTest, TheVictimIsRandom) {
+TEST_F(StrangersTest, TheDroppedStrangerIsChosenAtRandom) {
   std::set<int> victims;
   for (int round = 0; round < 100; ++round) {
     Strangers<int> strangers;

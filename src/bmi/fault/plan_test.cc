@@ -16,7 +16,7 @@ TEST(Plan, AnEmptyPlanOnlyCounts) {
   EXPECT_EQ(plan.fired(), 0U);
 }
 
-TEST(Plan, HitsTheNthAndAsManyAsItSays) {
+TEST(Plan, AffectsTheNthCallAndAsManyAsConfigured) {
   Plan plan;
   plan.add({.point = Point::kPostSend, .nth = 3, .count = 2, .status = Errc::kBusy});
   EXPECT_EQ(plan.pass(Point::kPostSend), std::nullopt);
@@ -31,7 +31,7 @@ TEST(Plan, HitsTheNthAndAsManyAsItSays) {
   EXPECT_EQ(plan.fired(), 2U);
 }
 
-TEST(Plan, ClearedItLetsPass) {
+TEST(Plan, AClearedPlanAffectsNoCall) {
   Plan plan;
   plan.add({.point = Point::kListen, .nth = 1, .count = 100});
   EXPECT_NE(plan.pass(Point::kListen), std::nullopt);

@@ -41,7 +41,7 @@ struct Party {
   ContextId context;
 };
 
-TEST(OfiConnect, TheTimeThatLibfabricTakesToBeginIsNotTheServers) {
+TEST(OfiConnect, TheStartOfLibfabricDoesNotCountAgainstTheConnectTimeout) {
   if (__has_feature(thread_sanitizer)) GTEST_SKIP() << "ThreadSanitizer knows nothing of the locks inside libfabric";
   const SystemClock clock;
   StallingClock stalling;

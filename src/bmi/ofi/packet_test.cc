@@ -36,7 +36,7 @@ TEST(OfiPacket, EncodingAndDecodingGiveTheSamePacket) {
   EXPECT_EQ(packet->payload.size(), 10U);
 }
 
-TEST(OfiPacket, LiesAsThePageSays) {  // docs/wire-ofi.md, "Packets"
+TEST(OfiPacket, HasTheDocumentedBytes) {  // docs/wire-ofi.md, "Packets"
   const Bytes bytes = packet_of(some_header(), 1);
   EXPECT_EQ(bytes[0], std::byte{0xF5});
   EXPECT_EQ(bytes[1], std::byte{7});
@@ -72,7 +72,7 @@ TEST(OfiPacket, InvalidPacketsAreRefused) {
   EXPECT_FALSE(with(39, 0x41));  // length beyond the largest
 }
 
-TEST(OfiExtents, ComeBackAsTheyWere) {
+TEST(OfiExtents, EncodingAndDecodingGiveTheSameExtents) {
   const std::vector<Extent> extents{{1, 0x1000, 10}, {0xFFFFFFFFFFFFFFFF, 0, 90}};
   Bytes bytes;
   encode(extents, bytes);

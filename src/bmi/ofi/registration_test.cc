@@ -174,7 +174,7 @@ struct CopyLimitTest : RegistrationTest {
   CopyLimitTest() { options.copy_limit_bytes = kLimit; }
 };
 
-TEST_F(CopyLimitTest, UpToItAMessageIsCopiedAndAboveItIsRegistered) {
+TEST_F(CopyLimitTest, MessagesUpToTheLimitAreCopiedAndLargerOnesAreRegistered) {
   const MutableByteView memory = map(nullptr);
   transfer(memory.first(kLimit), 1);
   EXPECT_EQ(pins().misses, 0U);

@@ -8,7 +8,7 @@
 namespace spate::bmi::protocol {
 namespace {
 
-TEST(ProtocolCredit, AReserveIsLeftAlone) {
+TEST(ProtocolCredit, TheReserveIsNotSpent) {
   SendCredit credit{.available = 100};
   EXPECT_FALSE(credit.take(60, 50));
   EXPECT_TRUE(credit.take(50, 50));

@@ -13,7 +13,7 @@ Bytes encoded(const Limits& limits) {
   return bytes;
 }
 
-TEST(ProtocolLimits, AreTwentyFourBytesAndComeBackAsTheyWere) {
+TEST(ProtocolLimits, AreTwentyFourBytesAndDecodeToTheSameLimits) {
   const Limits limits{1U << 20U, 8192, 17, 4096};
   const Bytes bytes = encoded(limits);
   EXPECT_EQ(bytes.size(), 24U);

@@ -69,7 +69,7 @@ TEST(ArenaPool, AnAllocationLargerThanAnArenaGetsAnArenaOfItsSize) {
   EXPECT_THAT(pool.allocate(std::uint64_t{1} << 50U), testing::IsEmpty());
 }
 
-TEST(ArenaPool, LocatesWhatLiesInArenasOnly) {
+TEST(ArenaPool, LocatesOnlyMemoryInsideOfArenas) {
   ArenaPool pool(kArena);
   const MutableByteView a = pool.allocate(100'000);
   const MutableByteView b = pool.allocate(kArena);  // another arena
@@ -88,7 +88,7 @@ TEST(ArenaPool, LocatesWhatLiesInArenasOnly) {
   EXPECT_FALSE(pool.locate(many, extents));
 }
 
-TEST(ForeignArenas, ReadsWhatTheOtherSideWrote) {
+TEST(ForeignArenas, ReadsTheBytesThatTheOtherSideWrote) {
   ArenaPool pool(kArena);
   const MutableByteView memory = pool.allocate(8192);
   std::memset(memory.data(), 42, memory.size());

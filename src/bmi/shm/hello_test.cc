@@ -34,7 +34,7 @@ TEST(ShmHello, EncodingAndDecodingGiveTheSameHello) {
   EXPECT_LE(kWelcomeSize, kMaxPacket);
 }
 
-TEST(ShmHello, BytesThatAreNone) {
+TEST(ShmHello, InvalidBytesAreRefused) {
   Bytes bytes = encode(some_hello());
   bytes[0] = std::byte{'s'};
   EXPECT_EQ(decode_hello(bytes), std::nullopt);
@@ -77,7 +77,7 @@ TEST(ShmHello, OtherVersionsDecode) {
   EXPECT_EQ(decode_hello(longer), std::nullopt) << "of our version";
 }
 
-TEST(ShmHello, AGeometryThatCannotBe) {
+TEST(ShmHello, AnImpossibleGeometryIsRefused) {
   for (const LaneSize bad : {LaneSize{8, 8192}, LaneSize{65, 8192}, LaneSize{1 << 17, 8192}, LaneSize{64, 2048},
                              LaneSize{64, 8193}, LaneSize{64, std::uint64_t{1} << 40U}}) {
     Welcome welcome = some_welcome();

@@ -237,7 +237,7 @@ TEST_F(Hostile, UnrequestedDescriptorsAreClosed) {
   EXPECT_ERRC((*server_)->take_descriptor(introduce(peer), Tag(1)), Errc::kNotFound);
 }
 
-TEST_F(Hostile, HellosThatAreNone) {
+TEST_F(Hostile, InvalidHellosAreRefused) {
   RawPeer garbage(url_);
   garbage.say(Bytes(kHelloSize));
   EXPECT_TRUE(drive([&] { return garbage.closed(); }));
@@ -377,7 +377,7 @@ TEST_F(HostileServer, AServerOfVersion1HasFullLanesOnly) {
   EXPECT_EQ(seen.header.type, FrameType::kUnexpected);
 }
 
-TEST_F(HostileServer, AWelcomeThatIsNoneOrEmptyHanded) {
+TEST_F(HostileServer, AnInvalidWelcomeAndOneWithoutSharedMemoryAreRefused) {
   ASSERT_EQ(send_packet(socket_.get(), Bytes(kWelcomeSize), {}), 0);
   expect_refused("no spate server");
   Bytes some(10);

@@ -191,7 +191,7 @@ TEST_F(Processes, AServerThatIsKilledAndComesBack) {
   std::filesystem::remove_all(folder);
 }
 
-TEST_F(Processes, AFileOfTheServersInTheClientsHands) {
+TEST_F(Processes, AClientCanReadTheDescriptorThatTheServerSends) {
   start();
   const UniqueFd file(::memfd_create("datafile", MFD_CLOEXEC));
   const Bytes data(1'000'000, std::byte{8});

@@ -103,7 +103,7 @@ TEST_F(ShmModuleTest, AControlMessageIsDeliveredBeforeBulkDataThatArrivesWithIt)
   EXPECT_EQ(finish(*server_, large), Errc::kOk);
 }
 
-TEST_F(ShmModuleTest, PiecesOfArenasIntoPiecesOfAnything) {
+TEST_F(ShmModuleTest, PiecesInArenasAreReceivedIntoPiecesOfAnyMemory) {
   const MutableByteView memory = (*client_)->mem_alloc(1'000'000);
   fill(memory, 2);
   const std::array out{Segment::of(memory.subspan(10, 400'000)), Segment::of(memory.subspan(500'000, 1)),

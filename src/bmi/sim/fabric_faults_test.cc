@@ -161,7 +161,7 @@ TEST(Faults, NoConnectionIsMadeAcrossAPartition) {
 }
 
 // The first network of a server hangs. The client uses the second one, and sends there what it had posted.
-TEST(Faults, AStalledPathIsLeftForTheNext) {
+TEST(Faults, AStalledPathIsReplacedByTheNextPath) {
   Cluster cluster;
   Process& a = cluster.start(1, 2, {.connect_timeout_ms = 100});
   Process& b = cluster.start(2, 2);

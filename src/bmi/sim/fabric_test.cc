@@ -33,7 +33,7 @@ TEST(EventQueue, RunsInTheOrderOfTimeThenOfScheduling) {
   EXPECT_EQ(queue.next_time(), MonoTime::never());
 }
 
-TEST(NetworkInterface, UrlsThereAndBack) {
+TEST(NetworkInterface, UrlsAreParsedAsTheyWerePrinted) {
   for (const NetworkInterface interface :
        {NetworkInterface{0, 0}, NetworkInterface{17, 0}, NetworkInterface{17, 1}, NetworkInterface{4'000'000'000, 9}}) {
     EXPECT_EQ(parse_url(url_of(interface)), interface);

@@ -204,7 +204,7 @@ TEST_F(ConnectionTest, ReportsGarbageAndTheEndOfTheConnection) {
   EXPECT_EQ(read(), ReadStatus::kLost);
 }
 
-TEST_F(ConnectionTest, InALargePayloadItIsWokenForAGoodPartOfTheRest) {
+TEST_F(ConnectionTest, InALargePayloadTheConnectionIsWokenForAGoodPartOfTheRest) {
   append(1, 100'000);
   append(3, 1000);
   write(kHeaderSize + 20'000);
@@ -221,7 +221,7 @@ TEST_F(ConnectionTest, InALargePayloadItIsWokenForAGoodPartOfTheRest) {
   EXPECT_EQ(payloads_, expected_);
 }
 
-TEST_F(ConnectionTest, ItReadsNoMoreThanItsLimit) {
+TEST_F(ConnectionTest, ReadsNoMoreThanItsLimit) {
   append(1, 100'000);
   write(kHeaderSize + 100'000);
   limit_ = 20'000;
@@ -236,7 +236,7 @@ TEST_F(ConnectionTest, ItReadsNoMoreThanItsLimit) {
 
 // A turn may have read enough and end just after the large payload, within a small one. The socket must then wake for
 // any number of bytes.
-TEST_F(ConnectionTest, AfterALargePayloadItIsWokenForAnything) {
+TEST_F(ConnectionTest, AfterALargePayloadTheConnectionIsWokenForEveryByte) {
   constexpr int kBuffer = 8 << 20;
   if (::setsockopt(far_.get(), SOL_SOCKET, SO_SNDBUFFORCE, &kBuffer, sizeof kBuffer) != 0) {
     GTEST_SKIP() << "a large socket buffer needs CAP_NET_ADMIN";

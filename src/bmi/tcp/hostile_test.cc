@@ -210,7 +210,7 @@ TEST_F(Hostile, ABulkConnectionThatComesTooLateIsNoProtocolError) {
   expect_works();
 }
 
-TEST_F(Hostile, AServerThatIsNoneIsUnreachable) {
+TEST_F(Hostile, AServerOfAnotherProtocolIsUnreachable) {
   const UniqueFd listener = listen_on(parse_url("tcp://127.0.0.1:0").value()).value();
   const std::string url = advertised_url(parse_url("tcp://127.0.0.1:0").value(), listener.get());
   const Address address = network_->lookup(std::array{url}).value();

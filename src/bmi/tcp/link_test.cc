@@ -232,7 +232,7 @@ TEST_F(LinkConnectorTest, TheConnectorProvesTheKeyToAnAcceptorThatHasProvedIt) {
   EXPECT_EQ(finish(received_), Errc::kOk);
 }
 
-TEST_F(LinkConnectorTest, AnAcceptorThatCannotProveTheKeyIsLeft) {
+TEST_F(LinkConnectorTest, TheConnectorDropsAnAcceptorThatCannotProveTheKey) {
   RawPeer bulk = bulk_connection();
   const HelloBytes hello = hello_from(bulk);
   EXPECT_TRUE(bulk.write(welcome()));

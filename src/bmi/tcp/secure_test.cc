@@ -69,7 +69,7 @@ class SecureTest : public ModuleTest {
   NetworkOptions options_;
 };
 
-TEST_F(SecureTest, BothEndsTellTheSameBinding) {
+TEST_F(SecureTest, BothEndsReportTheSameBinding) {
   Other client(clock_, options_with(std::make_shared<tls::OneKey>()));
   const Address server = client.look_up(url_);
   client.send_hello(server);

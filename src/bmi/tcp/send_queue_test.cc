@@ -193,7 +193,7 @@ TEST_F(SendQueueTest, AFrameThatHasNotBegunCanBeWithdrawn) {
   EXPECT_EQ(decode_frame(got.data() + kHeaderSize)->tag, 3U);
 }
 
-TEST_F(SendQueueTest, AFrameThatHasBegunCannot) {
+TEST_F(SendQueueTest, AFrameThatHasBegunCannotBeWithdrawn) {
   const Bytes data(2 * 1024 * 1024);
   Op& large = op(1, {Segment::of(ByteView(data))});
   queue_.push(header(1), 0, &large);

@@ -130,7 +130,7 @@ TEST_F(StrangersTest, AnnouncementsAreBounded) {
   EXPECT_TRUE(drive([&] { return peer.ended(); }));
 }
 
-TEST_F(StrangersTest, ItHasNoBulkConnections) {
+TEST_F(StrangersTest, AStrangerHasNoBulkConnections) {
   Hello h = hello();
   RawPeer peer = connect();
   const Welcome welcome = handshake(peer, h);

@@ -114,7 +114,7 @@ TEST_F(Tcp, AnAcceptorAsksForTheBulkConnection) {
   EXPECT_EQ(finish(op), Errc::kOk);
 }
 
-TEST_F(Tcp, LosingEitherConnectionIsLosingThePeer) {
+TEST_F(Tcp, ThePeerIsLostWithEitherConnection) {
   RawPeer peer = connect();
   const Hello h = hello();
   handshake_and_introduce(peer, h);

@@ -136,7 +136,7 @@ TEST_F(TcpIdle, PostsAndMessagesKeepAConnectionOpen) {
 }
 
 // The side that accepted a connection cannot know that no request is in flight.
-TEST_F(TcpIdle, TheAcceptingSideGivesNothingUp) {
+TEST_F(TcpIdle, TheAcceptingSideClosesNoIdleConnection) {
   RawPeer peer = connect();
   handshake(peer, hello());
   introduce(peer);
