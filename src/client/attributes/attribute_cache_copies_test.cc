@@ -92,7 +92,7 @@ TEST_F(KernelCopiesOfAttributesTest, CopiesExpireBeforeTheLease) {
   EXPECT_FALSE(copy("f", kFile));
 }
 
-TEST_F(KernelCopiesOfAttributesTest, NothingIsCopiedThatCouldNotBeDropped) {
+TEST_F(KernelCopiesOfAttributesTest, OnlyNamesAndAttributesThatCanBeDroppedAreCopied) {
   learn(file_reply());
   copies.names = false;
   EXPECT_FALSE(copy("f", kFile));

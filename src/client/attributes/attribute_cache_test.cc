@@ -36,7 +36,7 @@ TEST_F(AttributeCacheTest, KnowsThatANameIsNotThere) {
   EXPECT_ERRC(*found, Errc::kNotFound);
 }
 
-TEST_F(AttributeCacheTest, TellsASizeOnlyWhileNobodyWritesTheFile) {
+TEST_F(AttributeCacheTest, ReturnsASizeOnlyWhileNobodyWritesTheFile) {
   EXPECT_FALSE(cache.known_size(kFile).has_value());
   learn(file_reply(5));
   const auto size = cache.known_size(kFile);
@@ -95,7 +95,7 @@ TEST_F(AttributeCacheTest, AnObjectRecalledDuringItsLookupIsNotKept) {
   EXPECT_TRUE(kept(at("d/f")));
 }
 
-TEST_F(AttributeCacheTest, ALeaseEndsBeforeTheServerTakesItForEnded) {
+TEST_F(AttributeCacheTest, ALeaseEndsBeforeItEndsAtTheServer) {
   learn(file_reply());
   clock.advance(milliseconds(8999));
   EXPECT_TRUE(kept(at("d/f")));
@@ -103,7 +103,7 @@ TEST_F(AttributeCacheTest, ALeaseEndsBeforeTheServerTakesItForEnded) {
   EXPECT_FALSE(kept(at("d/f")));
 }
 
-TEST_F(AttributeCacheTest, CountsFromWhenItAskedNotFromWhenItWasAnswered) {
+TEST_F(AttributeCacheTest, ALeaseCountsFromTheRequestAndNotFromTheAnswer) {
   const wire::LookupLeaseReply reply = file_reply();
   const auto lookup = cache.begin_lookup();
   clock.advance(seconds(5));
@@ -137,7 +137,7 @@ TEST_F(AttributeCacheTest, AnExpiredLeaseIsNotRenewedByAnotherGrant) {
   EXPECT_FALSE(kept(at("d/f")));
 }
 
-TEST_F(AttributeCacheTest, AnotherTableEndsAll) {
+TEST_F(AttributeCacheTest, AnotherLeaseTableDropsEverything) {
   learn(file_reply());
   cache.heard(clock.now(), kTable + 1, true);
   EXPECT_FALSE(kept(at("d/f")));
@@ -189,7 +189,7 @@ TEST_F(AttributeCacheTest, DuringAnOwnChangeUntouchedObjectsAreAnswered) {
   EXPECT_TRUE(kept({Handle(12), "", 0}));
 }
 
-TEST_F(AttributeCacheTest, AnOwnChangeByANameThatRunsOutMayTouchAnything) {
+TEST_F(AttributeCacheTest, AnOwnChangeByANameWhoseLeaseExpiresMayTouchAnything) {
   learn(file_reply());
   wire::UnlinkRequest unlink;
   unlink.where = {kDirectory, "f", 0};
@@ -232,7 +232,7 @@ TEST_F(AttributeCacheTest, AnOwnChangeByANameThatAnotherOneMovesMayTouchAnything
   EXPECT_TRUE(kept({Handle(12), "", 0}));
 }
 
-TEST_F(AttributeCacheTest, AnOwnChangeOfWhatIsNotKnownMayTouchAnything) {
+TEST_F(AttributeCacheTest, AnOwnChangeOfAnUnknownObjectMayTouchAnything) {
   learn(file_reply());
   wire::UnlinkRequest unlink;
   unlink.where = {kDirectory, "unknown", 0};
@@ -305,7 +305,7 @@ TEST_F(AttributeCacheTest, IsBounded) {
   EXPECT_GT(there, 0U);
 }
 
-TEST_F(AttributeCacheTest, WhenOffItKnowsNothing) {
+TEST_F(AttributeCacheTest, ACacheThatIsTurnedOffKeepsNothing) {
   AttributeCache off({false, 16}, clock);
   const wire::LookupLeaseReply reply = file_reply();
   off.end_lookup(off.begin_lookup(), &reply);

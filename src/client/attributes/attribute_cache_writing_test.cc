@@ -93,7 +93,7 @@ TEST_F(OwnWritingCacheTest, NothingIsKnownWhileAWriteIsUnderWay) {
   EXPECT_EQ(size(), std::nullopt);
 }
 
-TEST_F(OwnWritingCacheTest, ARecallEndsItForGood) {
+TEST_F(OwnWritingCacheTest, ARecallDropsTheKnownDataForGood) {
   make_file();
   cache.recalled(kFile);
   wire::LookupLeaseReply reply = file_reply();
@@ -104,7 +104,7 @@ TEST_F(OwnWritingCacheTest, ARecallEndsItForGood) {
   EXPECT_EQ(size(), std::nullopt);
 }
 
-TEST_F(OwnWritingCacheTest, ALeaseThatRanOutEndsItForGood) {
+TEST_F(OwnWritingCacheTest, AnExpiredLeaseDropsTheKnownDataForGood) {
   make_file();
   clock.advance(seconds(11));
   EXPECT_EQ(size(), std::nullopt);
@@ -144,13 +144,13 @@ TEST_F(OwnWritingCacheTest, ATruncationDropsTheKnownData) {
   EXPECT_EQ(size(), std::nullopt);
 }
 
-TEST_F(OwnWritingCacheTest, ACreateThatOpensWhatWasThereBeginsNothing) {
+TEST_F(OwnWritingCacheTest, ACreateThatOpensAnExistingFileMakesNoSoleWriter) {
   change_file(creation(), 1, {kFile, false});
   EXPECT_EQ(size(), std::nullopt);
 }
 
 /// The answer has the form of a batch's reply.
-TEST_F(OwnWritingCacheTest, AFileThatIsTouchedBesideOneThatIsMadeStaysAsItIs) {
+TEST_F(OwnWritingCacheTest, ACreationDoesNotAffectAnotherFileOfTheSameBatch) {
   const wire::Touched touched{true, {kDirectory, kFile}, {{kDirectory, "f"}, {kDirectory, "g"}}};
   wire::CreateRequest other = creation();
   other.where.path = "g";
@@ -177,7 +177,7 @@ TEST_F(OwnWritingCacheTest, AFileThatIsTouchedBesideOneThatIsMadeStaysAsItIs) {
 }
 
 /// Only the meta server can tell whether a write has cleared setuid and setgid.
-TEST_F(OwnWritingCacheTest, RightsThatAFileLendsAreForTheServerToTell) {
+TEST_F(OwnWritingCacheTest, OnlyTheServerAnswersTheModeOfASetuidFile) {
   make_file();
   wire::GrantedObject lends = written_file();
   lends.object.attributes.mode = 04755;

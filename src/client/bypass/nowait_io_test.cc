@@ -69,7 +69,7 @@ struct NowaitIoTest : testing::Test {
   NowaitIo io{file, latency, clock};
 };
 
-TEST_F(NowaitIoTest, AFileSystemThatTellsIsAskedEachTime) {
+TEST_F(NowaitIoTest, AFileSystemThatSupportsNowaitIsAskedEachTime) {
   EXPECT_EQ(write(), 1);
   file.would_wait = true;
   EXPECT_EQ(write(), -EAGAIN);

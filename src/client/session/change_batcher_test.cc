@@ -166,7 +166,7 @@ TEST_F(ChangeBatcherTest, ChangesThatWaitGoTogether) {
   EXPECT_EQ(batcher_.counters().batched, 3U);
 }
 
-TEST_F(ChangeBatcherTest, EachChangeHearsWhatTheBatchHasTouched) {
+TEST_F(ChangeBatcherTest, EachChangeGetsTheObjectsThatTheBatchHasTouched) {
   features_ = wire::kFeatureLeases;
   fill();
   const std::size_t a = change("a");
@@ -219,7 +219,7 @@ TEST_F(ChangeBatcherTest, ABatchThatIsRefusedIsMadeOneByOne) {
   }
 }
 
-TEST_F(ChangeBatcherTest, AnErrorOfTheRequestIsEachChanges) {
+TEST_F(ChangeBatcherTest, AnErrorOfTheRequestIsTheResultOfEachChange) {
   fill();
   const std::size_t a = change("a");
   const std::size_t b = change("b");
@@ -229,7 +229,7 @@ TEST_F(ChangeBatcherTest, AnErrorOfTheRequestIsEachChanges) {
   EXPECT_ERRC(*outcomes_[b], Errc::kTimeout);
 }
 
-TEST_F(ChangeBatcherTest, NoChangeWaitsLongForThoseUnderWay) {
+TEST_F(ChangeBatcherTest, NoChangeWaitsLongForChangesUnderWay) {
   fill();
   change("a");
   pass(milliseconds(4));
@@ -314,7 +314,7 @@ TEST_F(ChangeBatcherTest, ChangesWithOtherDeadlinesDoNotGoTogether) {
   EXPECT_EQ(texts(4), std::vector<std::string>{"never"});
 }
 
-TEST_F(ChangeBatcherTest, AStopEndsWhatIsUnderWay) {
+TEST_F(ChangeBatcherTest, AStopEndsRequestsUnderWay) {
   fill();
   const std::size_t a = change("a");
   const std::size_t b = change("b");

@@ -44,7 +44,7 @@ TEST(ClientGroups, AnotherRunOrServerCausesDoubtUntilTheRecordIsRead) {
   EXPECT_TRUE(groups.in_doubt(kGroup)) << "what is known of the group still counts";
 }
 
-TEST(ClientGroups, OnlyALossOfTheGroupChangesWhatWritesAreComparedBy) {
+TEST(ClientGroups, OnlyALossOfTheGroupChangesTheNumberThatDetectsLostWrites) {
   Groups groups;
   EXPECT_EQ(groups.loss(kGroup), Incarnation());
   groups.learn({record(1)});

@@ -48,7 +48,7 @@ HandoverState::Append append_of(std::uint64_t request_id, std::uint64_t end, std
   return append;
 }
 
-TEST_F(HandoverStateTest, TheNextProcessFindsTheSessionAndKnowsThatItIsTheNext) {
+TEST_F(HandoverStateTest, TheNextProcessFindsTheSessionAndKnowsThatItIsASuccessor) {
   EXPECT_FALSE(handover_->inherited());
   EXPECT_EQ(handover_->session(), std::nullopt);
   HandoverState::SessionRecord session;
@@ -172,7 +172,7 @@ TEST_F(HandoverStateTest, TheLastRecordOfALockCounts) {
   EXPECT_EQ(all[0].pid, 12U);
 }
 
-TEST_F(HandoverStateTest, WaitsAreThereUntilTheyEnd) {
+TEST_F(HandoverStateTest, AWaitIsRecordedUntilItEnds) {
   handover_->keep_wait(11, lock_of(1));
   handover_->keep_wait(12, lock_of(2));
   handover_->end_wait(11);
@@ -239,7 +239,7 @@ TEST_F(HandoverStateTest, OpensAreFoundOnceTheyArePublished) {
   EXPECT_EQ(numbers, std::vector<std::uint64_t>{1});
 }
 
-TEST_F(HandoverStateTest, TheNextProcessFindsWhatMayStillBeCopied) {
+TEST_F(HandoverStateTest, TheNextProcessFindsTheCopiesThatTheKernelMayStillHave) {
   const MonoTime now{std::chrono::hours(1)};
   EXPECT_TRUE(handover_->note_copy(Handle(5), now + std::chrono::seconds(10), now));
   EXPECT_TRUE(handover_->note_copy(Handle(6), now + std::chrono::seconds(2), now));
