@@ -274,7 +274,7 @@ TEST(Load, AWrongOverrideIsNamedByItsOrigin) {
   EXPECT_THAT(load(in).error().context(), HasSubstr("command line: defaults.strip_count: \"many\" is not allowed"));
 }
 
-TEST(Load, WhoMayUseSharedMemory) {
+TEST(Load, UsersOfSharedMemoryAreChecked) {
   for (const char* good : {"same", "any", "1000", "0,4294967295"}) {
     Input in = input(kGood);
     in.overrides.push_back(*override_from_argument(std::string("network.shm_users=") + good));

@@ -38,7 +38,7 @@ TEST(TlsConfig, AnAddressNeedsHostAndPort) {
     EXPECT_ERRC(check_url(bad), Errc::kBadAddress) << bad;
 }
 
-TEST(TlsConfig, ByKeysOrByFilesThatAreSetTogether) {
+TEST(TlsConfig, KeysOrCertificateFilesMustBeSetTogether) {
   EXPECT_OK(loaded(kKeys, "", "\"tcp+tls://a:1\""));
   const auto config = loaded(kKeys, kFiles, "\"tcp+tls://a:1\"");
   ASSERT_OK(config);
@@ -55,7 +55,7 @@ TEST(TlsConfig, AServerIsNotReachedInClearAsWell) {
   EXPECT_OK(loaded(kKeys, "[tls]\nplain_too = \"yes\"\n", R"("tcp+tls://a:1", "tcp://a:2")"));
 }
 
-TEST(TlsConfig, CertificatesAloneLetClientsInOnlyWhereTheyAreShown) {
+TEST(TlsConfig, WithCertificatesAloneClientsAreAdmittedOnlyIfTheyShowOne) {
   const std::string fs = "auth = \"tls\"\nserver_key_file = \"b\"\n";
   EXPECT_OK(loaded(fs, kFiles, R"("shm://a", "tcp+tls://a:1")"));
   expect_refused(loaded(fs, "", "\"tcp+tls://a:1\""), "tcp+tls:// needs certificates");
