@@ -35,7 +35,7 @@ bool touches(const Extent& piece, const Distribution& dist, std::span<const std:
   return false;
 }
 
-TEST(ListParts, EachPartHasItsSlotsStreamsAndNoPieceThatLiesElsewhere) {
+TEST(ListParts, EachPartHasOnlyTheStreamsAndPiecesOfItsSlots) {
   std::size_t lists = 0;
   for (std::uint64_t seed = 1; seed <= 5000 && !HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
