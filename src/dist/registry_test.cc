@@ -121,7 +121,7 @@ TEST(EachDistribution, SharesSumUpToTheSizeAndYieldItBack) {
   }
 }
 
-TEST(EachDistribution, TakesTheLargestFileAndForeignOffsets) {
+TEST(EachDistribution, AcceptsTheLargestFileAndOffsetsFromTheNetwork) {
   SeededRandom random(3);
   for (const Sample& sample : all_samples()) {
     const Distribution& dist = *sample.distribution;
