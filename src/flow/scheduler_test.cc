@@ -121,7 +121,7 @@ TEST_F(SchedulerTest, AClientWithManyOperationsDoesNotDelayOthers) {
   EXPECT_LE(at, 2U);  // within the first round
 }
 
-TEST_F(SchedulerTest, SmallOnesGoFirstButLetLargeOnesThrough) {
+TEST_F(SchedulerTest, SmallOperationsGoFirstButDoNotStarveLargeOnes) {
   use({.running = 1, .small_bytes = 4096, .per_round = 100, .small_run = 3});
   start(request(1, 1, 0));
   start(request(1, 1, 1000));
