@@ -81,7 +81,7 @@ class KernelCopiesTest : public ::testing::Test {
   std::unique_ptr<client::HandoverState> handover_;
 };
 
-TEST_F(KernelCopiesTest, TheKernelIsToldToDropBeforeWaitersLearnThatItHas) {
+TEST_F(KernelCopiesTest, TheKernelDropsCopiesBeforeWaitersContinue) {
   KernelCopies copies(*handover_);
   EXPECT_FALSE(copies.takes_names());
   EXPECT_FALSE(copies.begin_attributes(kFile, in(seconds(5))));
@@ -145,7 +145,7 @@ TEST_F(KernelCopiesTest, CopiesFromAnEarlierProcessAreDroppedFirst) {
   EXPECT_EQ(told.epochs, 1);
 }
 
-TEST_F(KernelCopiesTest, AtTheEndTheKernelDropsWhatItHas) {
+TEST_F(KernelCopiesTest, AtTheEndTheKernelDropsAllCopies) {
   KernelCopies copies(*handover_);
   ASSERT_OK(copies.begin(device_.get()));
   EXPECT_TRUE(copies.begin_attributes(kFile, in(seconds(100))));

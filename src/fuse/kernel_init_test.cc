@@ -20,7 +20,7 @@ KernelInit agreed() {
   return init;
 }
 
-TEST(KernelInitTest, ALaterProcessGoesOnWithWhatIsAgreed) {
+TEST(KernelInitTest, ALaterProcessKeepsTheAgreedAbilities) {
   KernelInit init = agreed();
   EXPECT_OK(check_agreed(init));
   init.abilities = 0;
@@ -69,7 +69,7 @@ class AddAbilitiesTest : public testing::Test {
   fuse_init_out out_{};
 };
 
-TEST_F(AddAbilitiesTest, OnlyWhatTheKernelOffersAndTheMountWantsIsAgreed) {
+TEST_F(AddAbilitiesTest, OnlyAbilitiesThatTheKernelOffersAndTheMountWantsAreAgreed) {
   offer(FUSE_SETXATTR_EXT | FUSE_HANDLE_KILLPRIV_V2, 0);
   add(kTellsOfSetgid | kMapsDirectIo);
   EXPECT_EQ(init_.abilities, std::uint32_t{kTellsOfSetgid});
@@ -77,7 +77,7 @@ TEST_F(AddAbilitiesTest, OnlyWhatTheKernelOffersAndTheMountWantsIsAgreed) {
   EXPECT_EQ(out_.flags2, 0U);
 }
 
-TEST_F(AddAbilitiesTest, AMessageThatIsNoAnswerToItStaysAsItIs) {
+TEST_F(AddAbilitiesTest, AMessageThatDoesNotAnswerTheInitRequestIsNotChanged) {
   offer(FUSE_SETXATTR_EXT, 0);
   add(kTellsOfSetgid, sizeof(fuse_init_out) - 4);
   EXPECT_EQ(init_.abilities, 0U);

@@ -6,7 +6,7 @@
 namespace spate::fuse {
 namespace {
 
-TEST(MountOptions, TakesWhatMountCallsItsHelperWith) {
+TEST(MountOptions, AcceptsTheArgumentsThatMountPassesToItsHelper) {
   const auto options = parse_command_line(
       {"/etc/spate.toml", "/mnt/a", "-s", "-n", "-o", "ro,_netdev,allow_other,x-systemd.automount,noexec"});
   ASSERT_OK(options);
@@ -85,7 +85,7 @@ TEST(MountOptions, ValuesAreChecked) {
   }
 }
 
-TEST(MountOptions, AnUnknownOptionIsNamedWithThoseThereAre) {
+TEST(MountOptions, AnUnknownOptionIsNamedWithTheKnownOptions) {
   MountOptions options;
   const auto parsed = parse_option_list("ro,chace=none", options);
   ASSERT_ERRC(parsed, Errc::kInvalidArgument);
@@ -108,7 +108,7 @@ TEST(MountOptions, TheTypeThatMountPassesIsAccepted) {
   EXPECT_ERRC(parse_command_line({"a", "b", "-t"}), Errc::kInvalidArgument);
 }
 
-TEST(MountOptions, AllThatWereGivenAreOneList) {
+TEST(MountOptions, AllGivenOptionsAreJoinedToOneList) {
   EXPECT_EQ(given_options({"a", "b", "-f"}), "");
   EXPECT_EQ(given_options({"a", "-o", "ro,soft", "b", "-ocache=none", "-n", "-o"}), "ro,soft,cache=none,");
 }

@@ -14,12 +14,12 @@ constexpr const char* kMounts =
     "62 22 0:41 / /b rw,nosuid - fuse.spate /fs/spate.toml ro,user_id=0,allow_other\n"
     "63 22 0:4\n";
 
-TEST(ReadOnly, IsWhatTheFileSystemsOwnOptionsSay) {
+TEST(ReadOnly, FollowsTheOptionsOfTheFileSystem) {
   EXPECT_FALSE(is_read_only(kMounts, "0:40", true));  // only one of its mount points is read-only
   EXPECT_TRUE(is_read_only(kMounts, "0:41", false));
 }
 
-TEST(ReadOnly, StaysAsItWasWhereTheMountIsNotSeen) {
+TEST(ReadOnly, IsUnchangedIfTheMountIsNotFound) {
   for (const char* device : {"0:42", "0:4", "254:0", ""}) {
     EXPECT_TRUE(is_read_only(kMounts, device, true)) << device;
     EXPECT_FALSE(is_read_only(kMounts, device, false)) << device;

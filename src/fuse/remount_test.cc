@@ -39,7 +39,7 @@ TEST(Remount, IsRecognisedByItsOption) {
   EXPECT_ERRC(parse_remount({"fs", "/d", "-o"}), Errc::kInvalidArgument);
 }
 
-TEST(Remount, ChangesWhatIsAskedForAndNothingElse) {
+TEST(Remount, ChangesOnlyTheGivenOptions) {
   constexpr const char* kNow = "rw,nosuid,noexec,relatime,user_id=0,group_id=0,allow_other";
   EXPECT_EQ(remount_flags(by_itself("remount,ro"), kNow),
             static_cast<unsigned long>(MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NOEXEC));

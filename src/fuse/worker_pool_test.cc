@@ -43,7 +43,7 @@ struct WorkerPoolTest : testing::Test {
                      [this](bool reads) { started += reads ? 1 : 0; }};
 };
 
-TEST_F(WorkerPoolTest, ALoneRequestNeedsNoOtherWhileTheExecutorPolls) {
+TEST_F(WorkerPoolTest, ALoneRequestNeedsNoOtherThreadWhileTheExecutorPolls) {
   workers.request_begins(true);
   EXPECT_EQ(workers.poll(), 0U);
   EXPECT_EQ(started, 0U);
@@ -52,7 +52,7 @@ TEST_F(WorkerPoolTest, ALoneRequestNeedsNoOtherWhileTheExecutorPolls) {
   EXPECT_EQ(workers.reading(), 1U);
 }
 
-TEST_F(WorkerPoolTest, ARequestWakesTheExecutorWhenNobodyReads) {
+TEST_F(WorkerPoolTest, ARequestWakesTheExecutorWhenNoThreadReads) {
   workers.request_begins(true);
   EXPECT_TRUE(workers.prepare_to_wait());
   EXPECT_EQ(started, 0U) << "nobody is called before there is anything to read";
@@ -67,7 +67,7 @@ TEST_F(WorkerPoolTest, ARequestWakesTheExecutorWhenNobodyReads) {
   EXPECT_EQ(started, 1U) << "one is enough";
 }
 
-TEST_F(WorkerPoolTest, ARequestDoesNotWakeTheExecutorWhenNobodyCanBeCalled) {
+TEST_F(WorkerPoolTest, ARequestDoesNotWakeTheExecutorWhenNoThreadCanBeCalled) {
   workers.request_begins(true);
   let_one_wait();
   workers.prepare_to_wait();
@@ -77,7 +77,7 @@ TEST_F(WorkerPoolTest, ARequestDoesNotWakeTheExecutorWhenNobodyCanBeCalled) {
   EXPECT_FALSE(wakes_executor());
 }
 
-TEST_F(WorkerPoolTest, AnAnswerThatTakesLongCallsNobody) {
+TEST_F(WorkerPoolTest, ASlowAnswerCallsNoOtherThread) {
   for (int i = 0; i < kMany; ++i) {
     workers.request_begins(true);
     workers.prepare_to_wait();
@@ -87,7 +87,7 @@ TEST_F(WorkerPoolTest, AnAnswerThatTakesLongCallsNobody) {
   EXPECT_EQ(workers.reading(), 1U);
 }
 
-TEST_F(WorkerPoolTest, AnotherReadsWhenARequestWaits) {
+TEST_F(WorkerPoolTest, AnotherThreadReadsWhenARequestWaits) {
   workers.request_begins(true);
   let_one_wait();
   workers.poll();
@@ -96,7 +96,7 @@ TEST_F(WorkerPoolTest, AnotherReadsWhenARequestWaits) {
   EXPECT_EQ(started, 1U) << "one is enough";
 }
 
-TEST_F(WorkerPoolTest, NobodyIsCalledWhileOneReads) {
+TEST_F(WorkerPoolTest, NoThreadIsCalledWhileAnotherReads) {
   let_one_wait();
   workers.poll();
   workers.prepare_to_wait();
@@ -104,12 +104,12 @@ TEST_F(WorkerPoolTest, NobodyIsCalledWhileOneReads) {
   EXPECT_EQ(started, 0U);
 }
 
-TEST_F(WorkerPoolTest, AnotherReadsAtOnceIfTheRequestMayWaitForMore) {
+TEST_F(WorkerPoolTest, AnotherThreadReadsAtOnceIfTheRequestMayWaitForMore) {
   workers.request_begins(false);
   EXPECT_EQ(started, 1U);
 }
 
-TEST_F(WorkerPoolTest, AnotherReadsAtOnceIfTheExecutorMaySleepForAnEarlierRequest) {
+TEST_F(WorkerPoolTest, AnotherThreadReadsAtOnceIfTheExecutorMaySleepForAnEarlierRequest) {
   workers.request_begins(true);
   workers.need_reader();
   workers.prepare_to_wait();
@@ -117,7 +117,7 @@ TEST_F(WorkerPoolTest, AnotherReadsAtOnceIfTheExecutorMaySleepForAnEarlierReques
   EXPECT_EQ(started, 2U);
 }
 
-TEST_F(WorkerPoolTest, AfterManyLoneRequestsOnlyOneReads) {
+TEST_F(WorkerPoolTest, AfterManyLoneRequestsOnlyOneThreadReads) {
   workers.request_begins(true);
   workers.need_reader();
   EXPECT_EQ(workers.request_ends(), WorkerPool::Next::kRead) << "the next may overlap as well";
@@ -129,7 +129,7 @@ TEST_F(WorkerPoolTest, AfterManyLoneRequestsOnlyOneReads) {
   EXPECT_EQ(workers.reading(), 1U);
 }
 
-TEST_F(WorkerPoolTest, ARequestThatNeedsAnotherNowAndThenChangesNothing) {
+TEST_F(WorkerPoolTest, ARequestThatRarelyNeedsAnotherThreadChangesNothing) {
   for (int i = 0; i < kMany; ++i) ASSERT_EQ(answer_alone(), WorkerPool::Next::kRead);
   for (int i = 0; i < kMany; ++i) {
     workers.request_begins(true);
@@ -152,7 +152,7 @@ TEST_F(WorkerPoolTest, IfRequestsOverlapSeveralThreadsRead) {
   EXPECT_EQ(started, 2U) << "later on the other one was reading each time";
 }
 
-TEST_F(WorkerPoolTest, AKeptThreadIsCalledBeforeOneIsStarted) {
+TEST_F(WorkerPoolTest, AnIdleThreadIsCalledBeforeANewOneIsStarted) {
   bool reads = false;
   std::thread kept([&] { reads = workers.wait_until_called(); });
   while (workers.kept() == 0) std::this_thread::yield();
@@ -163,7 +163,7 @@ TEST_F(WorkerPoolTest, AKeptThreadIsCalledBeforeOneIsStarted) {
   EXPECT_EQ(workers.reading(), 1U);
 }
 
-TEST_F(WorkerPoolTest, KeptThreadsEndWhenNoneIsNeeded) {
+TEST_F(WorkerPoolTest, IdleThreadsEndWhenNoneIsNeeded) {
   bool reads = true;
   std::thread kept([&] { reads = workers.wait_until_called(); });
   while (workers.kept() == 0) std::this_thread::yield();
@@ -174,7 +174,7 @@ TEST_F(WorkerPoolTest, KeptThreadsEndWhenNoneIsNeeded) {
   EXPECT_EQ(started, 0U) << "nobody is called while they end";
 }
 
-TEST_F(WorkerPoolTest, AllHaveEndedWhenEachHasSaidSo) {
+TEST_F(WorkerPoolTest, TheStopIsCompleteWhenEachThreadHasReportedItsEnd) {
   workers.stop();
   EXPECT_FALSE(workers.wait_for_end(std::chrono::milliseconds(0)));
   workers.work_ends(WorkerPool::Next::kRead);
@@ -183,7 +183,7 @@ TEST_F(WorkerPoolTest, AllHaveEndedWhenEachHasSaidSo) {
   EXPECT_EQ(workers.reading(), 0U);
 }
 
-TEST_F(WorkerPoolTest, AReaderThatIsAlonePollsWithoutSleeping) {
+TEST_F(WorkerPoolTest, ALoneReaderPollsWithoutSleeping) {
   workers.wait_for_request();  // would last an hour if it polled without many lone requests
   for (int i = 0; i < kMany; ++i) ASSERT_EQ(answer_alone(), WorkerPool::Next::kRead);
   std::atomic<bool> waits{false};
