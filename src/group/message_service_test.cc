@@ -89,7 +89,7 @@ class GroupMember : public testing::Test {
   rpc::Call call_;
 };
 
-TEST_F(GroupMember, TurnsClientsAwayAndLetsServersInBeforeItLeads) {
+TEST_F(GroupMember, RefusesClientsAndAdmitsServersBeforeItLeads) {
   EXPECT_EQ(join(wire::PeerKind::kClient), Errc::kNotPrimary);
   EXPECT_EQ(join(wire::PeerKind::kServer), Errc::kOk);
   EXPECT_EQ(service_->elsewhere().code(), Errc::kNotPrimary);
@@ -98,7 +98,7 @@ TEST_F(GroupMember, TurnsClientsAwayAndLetsServersInBeforeItLeads) {
 
 TEST_F(GroupMember, RepliesWithoutDataOfTheStorePass) { EXPECT_OK(executor_.run(service_->pass({}))); }
 
-TEST_F(GroupMember, RepliesOfOneThatDoesNotLeadAnyMoreDoNotPass) {
+TEST_F(GroupMember, RepliesOfAFormerLeaderDoNotPass) {
   service_->begin_to_serve();
   EXPECT_ERRC(executor_.run(service_->pass({})), Errc::kNotPrimary);
 }
@@ -147,7 +147,7 @@ TEST_F(GroupMember, RefusesBytesThatAreNoMessage) {
   }
 }
 
-TEST_F(GroupMember, FoundsAGroupWhoseMembersAreAllEmpty) {
+TEST_F(GroupMember, BootstrapsAGroupWhoseMembersAreAllEmpty) {
   link_.answers = {{ServerId(2), Answer()}, {ServerId(3), Answer()}};
   found();
   EXPECT_TRUE(is_founded());

@@ -18,14 +18,14 @@ TEST(RecentEntries, FindsEntriesByTheirIndex) {
   EXPECT_EQ(recent.before(), (trove::LogPosition{1, 10}));
 }
 
-TEST(RecentEntries, KeepsNoMoreThanSoMany) {
+TEST(RecentEntries, LimitsTheNumberOfEntries) {
   RecentEntries recent({1, 10}, {2, 1000});
   for (std::uint64_t index = 11; index <= 14; ++index) recent.add({2, index}, entry_of(1));
   EXPECT_EQ(recent.before(), (trove::LogPosition{2, 12}));
   EXPECT_EQ(recent.find(14)->at.index, 14U);
 }
 
-TEST(RecentEntries, KeepsNoMoreThanSoManyBytes) {
+TEST(RecentEntries, LimitsTheBytesOfEntries) {
   RecentEntries recent({1, 10}, {100, 1000});
   for (std::uint64_t index = 11; index <= 14; ++index) recent.add({2, index}, entry_of(400));
   EXPECT_EQ(recent.before(), (trove::LogPosition{2, 12}));
