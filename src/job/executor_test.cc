@@ -65,7 +65,7 @@ class ExecutorSleep : public testing::Test {
 
 TEST_F(ExecutorSleep, APostWakesWithoutSources) { expect_a_post_wakes(); }
 
-TEST_F(ExecutorSleep, IsTheSourcesOwnIfItHasOne) {
+TEST_F(ExecutorSleep, UsesTheSleepOfItsSource) {
   TestSource plain(false);
   TestSource sleeper(true);
   executor_.add_source(plain);
@@ -173,7 +173,7 @@ TEST(ExecutorPost, EndsBeforeTheExecutorDoes) {
   }
 }
 
-TEST(ExecutorSpin, GoesOnWhileItPays) {
+TEST(ExecutorSpin, SpinsAsLongAsThatFindsWork) {
   TickingClock clock;
   Executor executor(clock, {nullptr, std::chrono::microseconds(100)});
   PolledSource source;

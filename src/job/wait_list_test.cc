@@ -31,7 +31,7 @@ class WaitListTest : public testing::Test {
   std::string log_;  // names of coroutines in the order in which they got units; a capital: it gave up
 };
 
-TEST_F(WaitListTest, TheFirstToComeIsServedFirstEvenIfLaterOnesFit) {
+TEST_F(WaitListTest, TheFirstWaiterIsServedFirstEvenIfLaterOnesFit) {
   auto held = semaphore_.try_acquire(2);
   start(2, 'a');
   start(1, 'b');  // there are units for it, but it must not overtake
@@ -43,7 +43,7 @@ TEST_F(WaitListTest, TheFirstToComeIsServedFirstEvenIfLaterOnesFit) {
   EXPECT_EQ(log_, "ab");
 }
 
-TEST_F(WaitListTest, WhenTheFirstGivesUpThoseBehindItAreServed) {
+TEST_F(WaitListTest, WhenTheFirstWaiterGivesUpTheOthersAreServed) {
   StopSource stop;
   auto held = semaphore_.try_acquire(2);
   start(3, 'a', stop);
@@ -53,7 +53,7 @@ TEST_F(WaitListTest, WhenTheFirstGivesUpThoseBehindItAreServed) {
   EXPECT_EQ(log_, "Ab");
 }
 
-TEST_F(WaitListTest, TheMiddleOneGivesUpAndTheOthersKeepTheirOrder) {
+TEST_F(WaitListTest, WhenAMiddleWaiterGivesUpTheOthersKeepTheirOrder) {
   StopSource stop;
   auto held = semaphore_.try_acquire(3);
   start(1, 'a');
