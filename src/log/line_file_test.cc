@@ -92,7 +92,7 @@ class FileSizeLimit {
 };
 
 /// Otherwise the next event would look like the end of the line that was cut.
-TEST_F(LineFileTest, AfterALineThatWasCutTheNextOneBeginsALine) {
+TEST_F(LineFileTest, AfterATruncatedLineTheNextOneBeginsANewLine) {
   const auto file = LineFile::open(path);
   ASSERT_OK(file);
   {
