@@ -269,7 +269,7 @@ TEST(Registry, ReadsGaugesThatAreKeptElsewhere) {
   EXPECT_EQ(registry.snapshot().find("spate_test_free_bytes", {{"store", "a"}}), nullptr);
 }
 
-TEST(Help, TellsWhatAMetricOfSpateMeans) {
+TEST(Help, DescribesEachMetricOfSpate) {
   EXPECT_EQ(help_of("spate_rpc_failed_total"), "Requests that failed, by operation.");
   EXPECT_EQ(help_of("spate_rpc_failed"), "");
   EXPECT_EQ(help_of("zzz"), "");
