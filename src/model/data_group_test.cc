@@ -77,7 +77,7 @@ TEST(DataGroup, TruncationsAndNonsenseAreRefused) {
   EXPECT_EQ(refused([](DataGroup& g) { g.members.resize(kMaxReplicas + 1, g.members[2]); }), Errc::kCorrupt);
 }
 
-TEST(DataGroup, ThePrimaryEvictsAndTakesBack) {
+TEST(DataGroup, ThePrimaryRemovesMembersAndReadmitsThem) {
   const DataGroup whole = group_of(kServing, kServing);
   const DataGroup alone = next(whole, kAbsent, kAbsent);
   EXPECT_OK(check_change(whole, alone, kFirst));
@@ -140,7 +140,7 @@ TEST(DataGroup, ThePrimaryReplacesAnAbsentMember) {
   EXPECT_ERRC(check_change(joining, to, kFirst), Errc::kInvalidArgument);
 }
 
-TEST(DataGroup, WhatNeverChangesIsKept) {
+TEST(DataGroup, ConstantFieldsCannotBeChanged) {
   const DataGroup from = group_of(kServing, kServing);
   const auto refused = [&from](auto change) {
     DataGroup to = next(from);

@@ -71,7 +71,7 @@ TEST(UserKeys, FieldsThatNoKeyHasAreRefused) {
   EXPECT_EQ(decoded(flags), Errc::kInvalidArgument);
 }
 
-TEST(UserKeys, AKeyCoversItsUserInSomeOfItsGroups) {
+TEST(UserKeys, AKeyCoversItsUserInAnySubsetOfItsGroups) {
   const UserKey key = some_key();
   EXPECT_TRUE(covers(key, key.user));
   EXPECT_TRUE(covers(key, {1000, 27, {}}));
