@@ -275,7 +275,7 @@ TEST(Flatten, UnitsThatOverlapAreCountedByTheirBegin) {
   EXPECT_EQ(stream_before(flat, 100, 100 + 16 * 10, 8), 30U);
 }
 
-TEST(Flatten, AReachBeyond64BitsIsNone) {
+TEST(Flatten, AnExtentBeyond64BitsIsUndefined) {
   EXPECT_EQ(Flat::basic(8).hvector(1U << 20U, 1, std::int64_t{1} << 50U)->true_extent(), std::nullopt);
 }
 
