@@ -285,7 +285,7 @@ TEST(Negotiation, AnOptionThatIsTooLongIsSkippedAsItArrives) {
   EXPECT_EQ(world.last(), OptionReply::kAck);
 }
 
-TEST(Negotiation, ManyQuestionsAtOnceAreAnsweredInBounds) {
+TEST(Negotiation, ManyOptionsAtOnceAreAnsweredWithinLimits) {
   World world;
   Bytes many;
   for (int i = 0; i < 4000; ++i)
