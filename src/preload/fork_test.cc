@@ -75,7 +75,7 @@ class ForkTest : public testing::Test {
   struct sigaction before_{};
 };
 
-TEST_F(ForkTest, TheChildHasADescriptorThatWasChangedMeanwhileWholeAndNew) {
+TEST_F(ForkTest, TheChildSeesADescriptorThatWasChangedDuringTheForkWholeAndNew) {
   const DescriptionRef earlier = open_one();
   const DescriptionRef later = open_one();
   replace(kNumber, earlier);

@@ -24,7 +24,7 @@ TEST(PreloadPaths, StraightenRemovesRedundantComponents) {
   EXPECT_EQ(straighten("/a/..."), "/a/...");
 }
 
-TEST(PreloadPaths, OnlyAPathAboveItsRootClimbsOut) {
+TEST(PreloadPaths, OnlyAPathAboveItsRootIsReportedAsOutside) {
   EXPECT_FALSE(climbs_out("a/../b", 0));
   EXPECT_FALSE(climbs_out("../b", 1));
   EXPECT_TRUE(climbs_out("..", 0));

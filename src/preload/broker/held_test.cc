@@ -113,7 +113,7 @@ TEST_F(HeldFilesTest, AFileIsKnownByItsDeviceAndItsNumber) {
 }
 
 /// To open a file can have effects: the open may wait for a file system, or for a process that has a lease on the file.
-TEST_F(HeldFilesTest, WhatLiesOnAnotherDeviceIsNotEvenOpened) {
+TEST_F(HeldFilesTest, FilesOnAnotherDeviceAreNotOpened) {
   std::string name = testing::TempDir() + "not-opened.XXXXXX";
   const UniqueFd file(::mkstemp(name.data()));
   ASSERT_TRUE(file);
