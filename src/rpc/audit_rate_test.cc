@@ -32,7 +32,7 @@ TEST(AuditRateTest, TheNextLineSaysHowManyWereLeftOut) {
   EXPECT_EQ(rate.admit("alice", at(seconds(1))), std::optional<std::uint64_t>(0));
 }
 
-TEST(AuditRateTest, ACrowdOfSourcesFillsNoDisk) {
+TEST(AuditRateTest, ManySourcesTogetherAreLimited) {
   AuditRate rate;
   int lines = 0;
   for (int second = 0; second < 1000; ++second) {
@@ -49,7 +49,7 @@ TEST(AuditRateTest, SourcesThatAreSilentAreForgotten) {
   EXPECT_EQ(admitted(rate, "bob", 50, at(hours(1))), 20);
 }
 
-TEST(AuditRateTest, APauseGivesNoMoreThanTheMost) {
+TEST(AuditRateTest, APauseAllowsNoMoreThanTheLargestBurst) {
   AuditRate rate;
   EXPECT_EQ(admitted(rate, "alice", 100, at(seconds(1))), 20);
   EXPECT_EQ(admitted(rate, "alice", 100, at(hours(100))), 20);

@@ -34,7 +34,7 @@ std::uint64_t requests(const std::vector<wire::LoadCounts>& kinds) {
   return sum;
 }
 
-TEST(Loads, CountsWhatAClientAsksByKind) {
+TEST(Loads, CountsTheRequestsOfAClientByKind) {
   Loads loads(kBegin);
   const Duration later = std::chrono::seconds(3);
   loads.note(client(7), {LoadKind::kRead, false, Duration(500), 4096}, kBegin + later);
@@ -57,7 +57,7 @@ TEST(Loads, CountsWhatAClientAsksByKind) {
   EXPECT_EQ(requests(load->kinds), 3U);
 }
 
-TEST(Loads, CountsWhatIsReadOfEachFile) {
+TEST(Loads, CountsTheBytesReadOfEachFile) {
   Loads loads(kBegin, 2);
   loads.note_file(Handle(5), {LoadKind::kRead, false, Duration(500), 4096}, kBegin);
   loads.note_file(Handle(6), {LoadKind::kWrite, false, Duration(10), 1U << 20U}, kBegin);
