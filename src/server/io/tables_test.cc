@@ -104,7 +104,7 @@ job::Task<void> lock(DatafileLock& lock, bool exclusive, Locker& locker) {
   locker.has = false;
 }
 
-TEST_F(TablesTest, SharedHoldersRunTogetherAnExclusiveOneAloneInOrderOfArrival) {
+TEST_F(TablesTest, SharedHoldersRunTogetherAndExclusiveHoldersAloneInOrderOfArrival) {
   DatafileLock datafile(executor_);
   Locker a(executor_), b(executor_), cut(executor_), c(executor_);
   job::spawn(gate_, lock(datafile, false, a));
@@ -130,7 +130,7 @@ TEST_F(TablesTest, SharedHoldersRunTogetherAnExclusiveOneAloneInOrderOfArrival) 
   EXPECT_TRUE(datafile.idle());
 }
 
-TEST_F(TablesTest, AStoppedExclusiveRequestLetsThoseBehindItRun) {
+TEST_F(TablesTest, AStoppedExclusiveRequestLetsTheNextOnesRun) {
   DatafileLock datafile(executor_);
   Locker a(executor_), cut(executor_), c(executor_);
   job::spawn(gate_, lock(datafile, false, a));

@@ -45,19 +45,19 @@ TEST_F(ChangeLogTest, NotesTheRegionsOfAChangeAndAnotherProcessFindsThem) {
   EXPECT_EQ(stored(), expected);
 }
 
-TEST_F(ChangeLogTest, AnEmptyChangeIsNone) {
+TEST_F(ChangeLogTest, AnEmptyChangeIsNotNoted) {
   note(log_, kFirst, 77, 0);
   EXPECT_THAT(all(log_), ::testing::IsEmpty());
   EXPECT_THAT(log_.datafiles(9), ::testing::IsEmpty());
 }
 
-TEST_F(ChangeLogTest, ACutAndAHugeChangeAreNotedToTheEnd) {
+TEST_F(ChangeLogTest, ATruncationAndAHugeChangeAreNotedUpToTheEnd) {
   ASSERT_OK(executor_.run(log_.note_from(kFirst, 3 * kMiB + 1, 1)));
   note(log_, kSecond, kMiB, 5000 * kMiB);
   EXPECT_EQ(stored(), (std::vector<ChangedRegion>{{kFirst, true, 3}, {kSecond, true, 1}}));
 }
 
-TEST_F(ChangeLogTest, ForgetsAWindowButNotWhatHasChangedSince) {
+TEST_F(ChangeLogTest, ForgettingAWindowKeepsLaterChanges) {
   note(log_, kFirst, 0, 2 * kMiB, 1);
   note(log_, kFirst, 0, 1, 2);
   note(log_, kSecond, 0, 1, 3);
@@ -79,7 +79,7 @@ TEST_F(ChangeLogTest, PagesContinueBehindTheLastOne) {
   EXPECT_THAT(log_.page(second.back(), 2), ::testing::IsEmpty());
 }
 
-TEST_F(ChangeLogTest, TooManyNotesBecomeOneOfTheLargestDatafile) {
+TEST_F(ChangeLogTest, TooManyNotesOfADatafileAreMergedIntoOne) {
   ChangeLog small(context_, kNotedGroup, 4);
   note(small, kSecond, 0, 1);
   for (std::uint64_t r = 0; r < 5; ++r) note(small, kFirst, r * kMiB, 1);

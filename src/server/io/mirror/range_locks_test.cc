@@ -51,7 +51,7 @@ TEST_F(RangeLocksTest, DisjointRangesAreHeldTogether) {
   EXPECT_TRUE(locks_.idle()) << "a lock or a waiter is left";
 }
 
-TEST_F(RangeLocksTest, OverlappingOnesWaitInTheOrderOfTheirArrival) {
+TEST_F(RangeLocksTest, OverlappingRangesWaitInTheOrderOfTheirArrival) {
   begin(1, 0, 2, a_);
   begin(2, 1, 4, b_);
   begin(3, 3, 5, c_);  // is behind the second one, not behind the first
@@ -72,7 +72,7 @@ TEST_F(RangeLocksTest, BytesOfOneGranuleOverlap) {
   EXPECT_THAT(took_, ::testing::ElementsAre(1, 2));
 }
 
-TEST_F(RangeLocksTest, OneThatIsStoppedLetsThoseBehindItGo) {
+TEST_F(RangeLocksTest, AStoppedWaiterLetsTheNextOnesRun) {
   job::StopSource stop;
   begin(1, 0, 1, a_);
   begin(2, 0, 9, b_, stop);
