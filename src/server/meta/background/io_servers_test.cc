@@ -16,7 +16,7 @@ namespace {
 
 using std::chrono::seconds;
 
-TEST_F(MetaIoServers, EachIsAskedOnceForAllOfItsSlots) {
+TEST_F(MetaIoServers, EachServerIsAskedOnceForAllOfItsSlots) {
   // Slot 0 and 2 on server 2, slot 1 on server 3: two strips and 50 bytes.
   server(2).states[{5, target(2)}] = {kStrip, 4096, 10, WallTime{30}};
   server(2).states[{5, target(2, 1)}] = {50, 8192, 11, WallTime{10}};
@@ -180,7 +180,7 @@ TEST_F(MetaIoServers, AFenceGoesToEveryServer) {
   EXPECT_NE(fenced.error().message().find("server 2"), std::string::npos) << fenced.error().message();
 }
 
-TEST_F(MetaIoServers, AServerSaysWhatItWaitsForBeforeItsCallersDeadline) {
+TEST_F(MetaIoServers, AReplyBeforeTheDeadlineNamesTheServerThatIsWaitedFor) {
   server(2).waits_in_vain = &executor;
   const MonoTime before = clock.now();
   const auto cut = run(io->truncate(Handle(5), intent(230, layout({target(2)})), {}));

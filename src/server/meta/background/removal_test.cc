@@ -66,7 +66,7 @@ TEST(MetaRemovalCrash, ARemovalOfAClosedFileIsFinished) {
   }
 }
 
-TEST(MetaRemovalCrash, WithoutAResendOfTheUnlink) {
+TEST(MetaRemovalCrash, ARemovalIsFinishedWithoutAResendOfTheUnlink) {
   for (const bool machine : {false, true}) {
     RemovalScene scene;
     die_at_each_step(
@@ -83,7 +83,7 @@ TEST(MetaRemovalCrash, WithoutAResendOfTheUnlink) {
   }
 }
 
-TEST(MetaRemovalCrash, AtTheLastClose) {
+TEST(MetaRemovalCrash, ARemovalAtTheLastCloseIsFinished) {
   for (const bool machine : {false, true}) {
     RemovalScene scene;
     const auto close = RoleTest::close_request(Handle(), Rights::kReadWrite);
@@ -114,7 +114,7 @@ TEST(MetaRemovalCrash, AtTheLastClose) {
 
 // At whatever step the server dies: nothing that the session held is passed on before every io server has fenced the
 // session.
-TEST(MetaRemovalCrash, AtTheEndOfTheSessionThatHasItOpen) {
+TEST(MetaRemovalCrash, ARemovalAtTheEndOfTheLastSessionIsFinished) {
   for (const bool machine : {false, true}) {
     for (const bool silent : {false, true}) {
       RemovalScene scene;

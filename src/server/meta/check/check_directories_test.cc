@@ -54,7 +54,7 @@ TEST_F(CheckDirectories, TheRootIsMadeAgain) {
   EXPECT_EQ(inode(kRootHandle).parent, kRootHandle);
 }
 
-TEST_F(CheckDirectories, EntriesBelowSomethingThatIsNoDirectory) {
+TEST_F(CheckDirectories, EntriesBelowANonDirectoryAreFound) {
   const Handle f = file("f");
   const Handle g = file("g");
   put(key_of(f, "x"), EntryRecord{g, FileType::kRegular});

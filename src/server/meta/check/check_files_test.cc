@@ -27,7 +27,7 @@ class CheckFiles : public CheckTest {
   }
 };
 
-TEST_F(CheckFiles, OpensForWritingThatNobodyHas) {
+TEST_F(CheckFiles, ACountOfWritersWithoutOpensIsCorrected) {
   const Handle f = file("f", 700);
   change_inode(f, [](InodeRecord& inode) {
     inode.write_opens = 2;

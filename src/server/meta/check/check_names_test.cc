@@ -274,7 +274,7 @@ TEST_F(CheckNames, UnreadableRecordsAreReportedAndLeftAlone) {
   EXPECT_EQ(findings[1].damage, Damage::kUnreadableRecord);
 }
 
-TEST_F(CheckNames, AHandleThatWasNeverGivenOutAndATargetThatDoesNotExist) {
+TEST_F(CheckNames, UnissuedHandlesAndUnknownTargetsAreFound) {
   const Handle f = file("f", 10);
   const Handle future{1ULL << 40U};
   InodeRecord copy = inode(f);

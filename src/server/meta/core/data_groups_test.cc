@@ -261,7 +261,7 @@ TEST(MetaDataGroups, AServerOfAnEarlierVersionIsNoMember) {
   EXPECT_TRUE(fs.members().contains(ServerId(3))) << "upgraded";
 }
 
-TEST(MetaDataGroups, WithTooFewServersThatCanCreationSaysSo) {
+TEST(MetaDataGroups, WithTooFewServersThatSupportCopiesCreationFails) {
   TestFsOptions options = mirrored();
   options.silent = {ServerId(1), ServerId(3), ServerId(4)};
   Member fs(options);
@@ -386,7 +386,7 @@ TEST(MetaGroupMembers, WithTooFewHostsServersAreKeptApart) {
   EXPECT_ERRC(group_members(map, target(1), 7, 0), Errc::kNoSpace);
 }
 
-TEST(MetaGroupMembers, TurnsSpreadATargetsGroups) {
+TEST(MetaGroupMembers, SuccessiveFilesSpreadATargetsGroups) {
   const ClusterMap map = on_hosts();
   std::set<ServerId> partners;
   for (std::uint64_t turn = 0; turn < kMostPartners; ++turn)

@@ -41,7 +41,7 @@ TEST(LeaseTableTest, ManyMayHaveALeaseOnOneObject) {
   EXPECT_EQ(table.of_session(kFirstHolder.client), 1U);
 }
 
-TEST(LeaseTableTest, NoneIsGivenWhileAnObjectIsBeingChanged) {
+TEST(LeaseTableTest, NoLeaseIsGrantedWhileAnObjectIsBeingChanged) {
   LeaseTable table;
   table.begin_change(kOneObject);
   table.begin_change(kOneObject);
@@ -73,7 +73,7 @@ TEST(LeaseTableTest, TheClientOfAChangeGetsALeaseUnlessOthersChangedItToo) {
   table.end_change(kOneObject);
 }
 
-TEST(LeaseTableTest, NoneIsGivenForAReadBeforeTheCommitOfAChange) {
+TEST(LeaseTableTest, NoLeaseIsGrantedForAReadBeforeTheCommitOfAChange) {
   LeaseTable table;
   const LeaseTable::Stamp before = table.begin_read();
   table.begin_change(kOneObject);
@@ -97,7 +97,7 @@ TEST(LeaseTableTest, ForgottenChangesPreventGrants) {
   table.end_read();
 }
 
-TEST(LeaseTableTest, NoneIsGivenWhileTheOldOneIsRecalled) {
+TEST(LeaseTableTest, NoLeaseIsGrantedWhileTheOldOneIsRecalled) {
   LeaseTable table;
   ASSERT_TRUE(grant_now(table, {kOneObject}, kFirstHolder));
   table.of(kOneObject)->at(kFirstHolder.client).recalled = true;

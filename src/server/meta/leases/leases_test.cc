@@ -65,7 +65,7 @@ TEST_F(MetaLeases, AChangeWaitsForTheHolderAndIsSeenThen) {
   EXPECT_EQ(again->object->attributes.mode, 0640U);
 }
 
-TEST_F(MetaLeases, AreCounted) {
+TEST_F(MetaLeases, GrantsAndRecallsAreCounted) {
   Keeping a = keeping();
   TestClient b = connect();
   make_file(b, "f", 10);
@@ -263,7 +263,7 @@ TEST_F(MetaLeases, ALateAcknowledgmentCoversOnlyTheRecallItNames) {
   EXPECT_OK(second->result);
 }
 
-TEST_F(MetaLeases, AServerGetsNone) {
+TEST_F(MetaLeases, AServerGetsNoLeases) {
   Keeping a = keeping();
   make_file(a.client, "f", 1);
   TestClient b = connect();

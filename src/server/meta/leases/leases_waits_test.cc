@@ -81,7 +81,7 @@ TEST_F(MetaLeases, ChangesByTheServerItselfRecallLeasesToo) {
   EXPECT_EQ(seen->object->attributes.size, 77U);
 }
 
-TEST_F(MetaLeases, AfterARestartChangesWaitUntilEveryHolderHasHeardOfIt) {
+TEST_F(MetaLeases, AfterARestartChangesWaitUntilEveryHolderKnowsOfTheRestart) {
   Keeping a = keeping();
   TestClient b = connect();
   const Handle file = make_file(b, "f", 10);

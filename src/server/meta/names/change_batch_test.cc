@@ -52,7 +52,7 @@ class MetaBatches : public RoleTest {
   TestClient client = connect(root_user());
 };
 
-TEST_F(MetaBatches, EachChangeSeesThoseBeforeIt) {
+TEST_F(MetaBatches, EachChangeSeesTheEarlierChangesOfItsBatch) {
   const auto reply = batch({mkdir("d"), create("d/f"), mkdir("d/e"), unlink("d/f")}, id(1));
   EXPECT_THAT(statuses(reply), testing::Each(Errc::kOk));
   const auto made = wire::decode_body<wire::ObjectReply>(reply->answers[0].body);

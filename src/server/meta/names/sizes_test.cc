@@ -73,7 +73,7 @@ TEST(MetaSizeAfterACrash, IsRightThoughTheServerDiedWhileAWriterExpired) {
 }
 
 // A client writes on as long as no io server refuses it, also while the meta server is away.
-TEST(MetaSizeAfterACrash, CountsWhatAnExpiringWriterStillWrote) {
+TEST(MetaSizeAfterACrash, IncludesTheLastWritesOfAnExpiringWriter) {
   for (const bool machine : {false, true}) {
     WriterScene scene;
     die_at_each_step(
@@ -87,7 +87,7 @@ TEST(MetaSizeAfterACrash, CountsWhatAnExpiringWriterStillWrote) {
   }
 }
 
-TEST(MetaSizeAfterACrash, CountsWhatAWriterWroteAfterItsSessionWasRenewed) {
+TEST(MetaSizeAfterACrash, IncludesWritesAfterTheRenewalOfTheSession) {
   for (const bool machine : {false, true}) {
     WriterScene scene;
     die_at_each_step(
@@ -219,7 +219,7 @@ TEST_F(MetaSizes, WritersAreForgottenWithTheLastClose) {
   EXPECT_EQ(stored_version(handle), 1U);
 }
 
-TEST_F(MetaSizes, AReportOfFewerWritersThanThereWereIsIgnored) {
+TEST_F(MetaSizes, AReportOfTooFewWritersIsIgnored) {
   const Handle handle = create(client, "f", kRW)->object.attributes.handle;
   ASSERT_OK(open_file(other, "f", wire::kOpenWrite));
   ASSERT_OK(close_file(other, handle, Rights::kWrite));

@@ -159,7 +159,7 @@ TEST(MetaTruncateCrash, AnOpenThatTruncates) {
   }
 }
 
-TEST(MetaTruncateCrash, TwoInARow) {
+TEST(MetaTruncateCrash, TwoTruncationsInARowAreBothFinished) {
   for (const bool machine : {false, true}) {
     Cut cut;
     const auto second = CrashWorld::truncate_request("f", 70);
@@ -184,7 +184,7 @@ TEST(MetaTruncateCrash, TwoInARow) {
   }
 }
 
-TEST_F(MetaTruncate, EachHasAGenerationOfItsOwn) {
+TEST_F(MetaTruncate, EachTruncationHasItsOwnGeneration) {
   const Handle handle = make_file(client, "f", 100);
   for (std::uint64_t i = 1; i <= 5; ++i) {
     ASSERT_OK(truncate(i % 2 == 0 ? client : other, "f", 10 * i));
@@ -215,7 +215,7 @@ TEST_F(MetaTruncate, ToThePresentSizeStillReachesTheDatafiles) {
   EXPECT_EQ(data_of(handle).size, 0U);
 }
 
-TEST_F(MetaTruncate, IsDoneWhenItIsAnsweredAndNotBefore) {
+TEST_F(MetaTruncate, TheAnswerComesAfterTheDatafilesAreTruncated) {
   const Handle handle = make_file(client, "f", 100);
   io.hold();
   const auto cutting = begin<wire::ObjectReply>(client, truncate_request("f", 10), id(50, 1));
@@ -309,7 +309,7 @@ TEST_F(MetaTruncate, BeyondTheLargestSizeIsRefused) {
 }
 
 // Neither the store nor the io servers answer in order.
-TEST(MetaTruncateOverlap, ManyAtOnceAgreeInTheEnd) {
+TEST(MetaTruncateOverlap, ConcurrentTruncationsLeaveOneSizeEverywhere) {
   struct World final : RoleTest {
     explicit World(std::uint64_t seed) : RoleTest(seed, true) {}
     void TestBody() override {}

@@ -75,7 +75,7 @@ TEST_F(MetaExpiry, ARequestThatWaitedIsNotCommittedWhenItsSessionHasExpired) {
   EXPECT_EQ(data_of(file).size, 10U) << "a request of an expired session has taken effect";
 }
 
-TEST_F(MetaExpiry, ItsLocksPassToOthersAfterItsTruncations) {
+TEST_F(MetaExpiry, LocksOfAnExpiredSessionPassToOthersAfterItsTruncations) {
   TestClient silent = connect();
   TestClient other = connect();
   const Handle file = make_file(other, "f", 100);
@@ -93,7 +93,7 @@ TEST_F(MetaExpiry, ItsLocksPassToOthersAfterItsTruncations) {
   EXPECT_EQ(lock(other), Errc::kOk);
 }
 
-TEST_F(MetaExpiry, ItsLocksPassToOthersAfterARefusedTruncationIsUndone) {
+TEST_F(MetaExpiry, LocksOfAnExpiredSessionPassToOthersAfterARefusedTruncationIsUndone) {
   TestClient silent = connect();
   TestClient other = connect();
   const Handle file = make_file(other, "f", 100);

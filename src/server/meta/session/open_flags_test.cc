@@ -49,7 +49,7 @@ class OpenFlagsTest : public RoleTest {
   TestClient client = connect();
 };
 
-TEST_F(OpenFlagsTest, AnOpenDoesWhatEachValueSays) {
+TEST_F(OpenFlagsTest, AnOpenFollowsEachCombinationOfFlags) {
   const auto made = asked<wire::OpenReply>(client, create_request("f", wire::kOpenExclusive));
   ASSERT_OK(made);
   const Handle handle = made->object.attributes.handle;
@@ -96,7 +96,7 @@ TEST_F(OpenFlagsTest, ARenewalTakesRightsOnly) {
   EXPECT_EQ(io.files[handle].data.size, 10U);
 }
 
-TEST_F(OpenFlagsTest, ACreateDoesWhatEachValueSays) {
+TEST_F(OpenFlagsTest, ACreateFollowsEachCombinationOfFlags) {
   for (unsigned flags = 0; flags < kValues; ++flags) {
     ASSERT_OK(keep_alive(client));
     const bool temporary = has(flags, wire::kOpenTemporary);

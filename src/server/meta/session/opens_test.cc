@@ -110,7 +110,7 @@ TEST_F(MetaOpens, ARenewalWithoutAnOpenChecksTheMode) {
   EXPECT_ERRC(asked<wire::OpenReply>(bobs, renewal), Errc::kPermissionDenied);
 }
 
-TEST_F(MetaOpens, AnUncountedOpenGivesARightAndKeepsNothing) {
+TEST_F(MetaOpens, AnUncountedOpenGrantsACapabilityAndLeavesNoRecord) {
   const Handle handle = make_file(client, "f", 10);
   constexpr std::uint8_t kUncounted = wire::kOpenRead | wire::kOpenUncounted;
   const auto opened = open_file(other, "f", kUncounted);

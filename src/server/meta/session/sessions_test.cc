@@ -75,7 +75,7 @@ TEST_F(MetaSessions, AreNotResumedByOthers) {
   EXPECT_ERRC(join(thief), Errc::kSessionUnknown);
 }
 
-TEST_F(MetaSessions, WithoutOneOrWithAnOldEpochARequestIsRefused) {
+TEST_F(MetaSessions, ARequestWithoutASessionOrWithAnOldEpochIsRefused) {
   TestClient client = connect();
   TestClient nobody;
   EXPECT_ERRC(stat(nobody, "x"), Errc::kSessionUnknown);
@@ -160,7 +160,7 @@ TEST_F(MetaSessions, AClientThatReturnsDuringItsFenceIsServedAtOnce) {
   EXPECT_EQ(inode(handle).attributes.size, 20U);
 }
 
-TEST_F(MetaSessions, ExpiredOnesAreErasedInTheEnd) {
+TEST_F(MetaSessions, ExpiredSessionsAreErasedInTheEnd) {
   TestClient client = connect();
   wire::MkdirRequest request;
   request.where = at("d");
@@ -173,7 +173,7 @@ TEST_F(MetaSessions, ExpiredOnesAreErasedInTheEnd) {
   EXPECT_ERRC(join(client), Errc::kSessionUnknown);
 }
 
-TEST_F(MetaSessions, IfThereAreTooManyTheLongestExpiredAreErased) {
+TEST_F(MetaSessions, AboveTheLimitTheLongestExpiredSessionsAreErased) {
   crash();
   options.max_sessions = 40;
   open();
@@ -193,7 +193,7 @@ TEST_F(MetaSessions, IfThereAreTooManyTheLongestExpiredAreErased) {
   EXPECT_EQ(living.epoch, 1U);
 }
 
-TEST_F(MetaSessions, NoMoreAreOpenedThanFit) {
+TEST_F(MetaSessions, TheNumberOfOpenSessionsIsLimited) {
   crash();
   options.max_sessions = 10;
   open();

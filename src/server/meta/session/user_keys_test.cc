@@ -14,7 +14,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 /// A new operation fails this test until somebody has decided what the holder of a user's key may do with it.
-TEST_F(MetaUserKeys, EachOperationSaysWhoMayUseIt) {
+TEST_F(MetaUserKeys, EachOperationDeclaresItsAllowedCallers) {
   using wire::Op;
   std::map<rpc::Access, std::set<Op>> by_access;
   for (const auto& [op, row] : role->service().operations()) by_access[row.access].insert(op);
@@ -76,7 +76,7 @@ TEST_F(MetaUserKeys, ACloseWithAKeyForReadingSetsNothing) {
   EXPECT_EQ(*stat(writer, "f"), before);
 }
 
-TEST_F(MetaUserKeys, AUserLocksOnlyWhatHeMayReadOrWriteOrHasOpen) {
+TEST_F(MetaUserKeys, AUserLocksOnlyFilesThatAreReadableWritableOrOpen) {
   const auto secret = create(operators, "secret", 0, 0600);
   const auto shared = create(operators, "shared", 0, 0644);
   ASSERT_OK(secret);
@@ -218,7 +218,7 @@ TEST_F(MetaUserKeys, AUserGivesNoNamesToFilesOfOthersThatHeMayNotWrite) {
 }
 
 /// docs/security.md, "What keys of users do not do": getattr asks for no right on the folders above. Nothing else does.
-TEST_F(MetaUserKeys, PastAFolderThatHeMayNotEnterAUserSeesAttributesOnly) {
+TEST_F(MetaUserKeys, BehindAFolderWithoutSearchPermissionAUserSeesAttributesOnly) {
   wire::MkdirRequest folder;
   folder.where = at("closed");
   folder.attributes.mode = 0700;
