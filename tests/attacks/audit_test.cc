@@ -97,7 +97,7 @@ class AuditTest : public ::testing::Test {
   std::uint32_t nodes_ = 1;
 };
 
-TEST_F(AuditTest, ASessionHasALineAndWhatUsersDoHasNone) {
+TEST_F(AuditTest, ASessionHasALineAndRequestsOfUsersHaveNone) {
   const auto user = client();
   user->identity.credential = {1000, 100, {}};
   for (int i = 0; i < 5; ++i) ASSERT_OK(ask(*user, wire::Op::kMkdir));
@@ -127,7 +127,7 @@ TEST_F(AuditTest, AKeyThatWasRevokedHasALineThatNamesIt) {
   EXPECT_THAT(lines(), Contains(AllOf(HasSubstr(R"("op":"hello")"), HasSubstr("was revoked"))));
 }
 
-TEST_F(AuditTest, WhoClaimsToBeSomebodyElseHasALine) {
+TEST_F(AuditTest, ARequestInAnotherUsersNameHasALine) {
   const auto user = client();
   user->identity.key = key_for(alice());
   user->identity.credential = {0, 0, {}};
@@ -135,7 +135,7 @@ TEST_F(AuditTest, WhoClaimsToBeSomebodyElseHasALine) {
   EXPECT_THAT(lines(), Contains(AllOf(HasSubstr(R"("op":"authenticate")"), HasSubstr("is good for user 1000"))));
 }
 
-TEST_F(AuditTest, WhoAsksWhatIsTheOperatorsHasALine) {
+TEST_F(AuditTest, AnOperatorRequestFromAUserHasALine) {
   const auto user = client();
   user->identity.key = key_for(alice());
   user->identity.credential = alice().user;
@@ -147,7 +147,7 @@ TEST_F(AuditTest, WhoAsksWhatIsTheOperatorsHasALine) {
   EXPECT_THAT(lines(), Contains(HasSubstr(R"("op":"meta_scan")")));
 }
 
-TEST_F(AuditTest, WhatAnOperatorChangesHasALineWithItsOutcome) {
+TEST_F(AuditTest, AChangeByTheOperatorHasALineWithItsOutcome) {
   const auto operators = client();
   site_->deeds.says = "turn it off\nand on";
   ASSERT_OK(ask(*operators, wire::Op::kReaddir));
@@ -156,7 +156,7 @@ TEST_F(AuditTest, WhatAnOperatorChangesHasALineWithItsOutcome) {
 }
 
 /// Only the description is text that a peer chooses itself.
-TEST_F(AuditTest, NobodyWritesLinesOfHisOwn) {
+TEST_F(AuditTest, RequestsCannotForgeLines) {
   const auto forger = client();
   forger->identity.description =
       "x\"}\n{\"time\":\"now\",\"event\":\"admin\",\"uid\":0}\r\x1b[2J" + std::string(100'000, 'y');
@@ -168,7 +168,7 @@ TEST_F(AuditTest, NobodyWritesLinesOfHisOwn) {
   EXPECT_TRUE(std::ranges::all_of(lines()[0], [](char c) { return c >= ' ' && c < 0x7f; }));
 }
 
-TEST_F(AuditTest, AFloodOfStrangersKeepsNoLineOfAnOperatorOut) {
+TEST_F(AuditTest, AFloodOfStrangersDoesNotSuppressTheLinesOfAnOperator) {
   const auto flooder = client();
   flooder->identity.key = key_of(9);
   for (int i = 0; i < 300; ++i) EXPECT_ERRC(ask(*flooder, wire::Op::kMkdir), Errc::kUnauthenticated);

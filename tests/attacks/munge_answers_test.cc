@@ -63,7 +63,7 @@ class MungeReadTest : public testing::Test {
   std::shared_ptr<const Munge> munge_;
 };
 
-TEST_F(MungeReadTest, AnHonestClientsCredentialIsBelieved) {
+TEST_F(MungeReadTest, ACredentialOfAnHonestClientIsAccepted) {
   const auto identity = read({});
   ASSERT_OK(identity);
   EXPECT_EQ(identity->key.user.uid, kUser);
@@ -73,7 +73,7 @@ TEST_F(MungeReadTest, AnHonestClientsCredentialIsBelieved) {
   EXPECT_EQ(identity->secret, secret);
 }
 
-TEST_F(MungeReadTest, RootIsNobody) {
+TEST_F(MungeReadTest, RootIsMappedToNobody) {
   const auto identity = read({.uid = 0, .gid = 0});
   ASSERT_OK(identity);
   EXPECT_EQ(identity->key.user.uid, 65534U);
@@ -99,7 +99,7 @@ TEST_F(MungeReadTest, ACredentialForSomethingElseIsRefused) {
   }
 }
 
-TEST_F(MungeReadTest, WhatMungedRefusesIsRefused) {
+TEST_F(MungeReadTest, ACredentialThatMungedRefusesIsRefused) {
   EXPECT_THAT(refusal({.status = 15}), HasSubstr("as ordered"));  // expired
   EXPECT_ERRC(read({.status = 6}), Errc::kBusy) << "munged does not answer";
   EXPECT_ERRC(munge_->read(kFs, kServer, Bytes(4097, std::byte{'x'})), Errc::kUnauthenticated);

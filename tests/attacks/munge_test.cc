@@ -121,7 +121,7 @@ class MungeTest : public ::testing::Test {
   std::unique_ptr<Realm> realm_;
 };
 
-TEST_F(MungeTest, TheUserIsWhoMungeSaysAndRootIsNobody) {
+TEST_F(MungeTest, TheUserComesFromMungeAndRootIsMappedToNobody) {
   const Munge munge = realm_->munge();
   const auto key = munge.key_for(kFs, kOne);
   ASSERT_OK(key);
@@ -132,7 +132,7 @@ TEST_F(MungeTest, TheUserIsWhoMungeSaysAndRootIsNobody) {
   EXPECT_EQ(fault_of(identity->key), "");
 }
 
-TEST_F(MungeTest, ACredentialIsGoodOnce) {
+TEST_F(MungeTest, ACredentialIsAcceptedOnce) {
   const Munge munge = realm_->munge();
   const auto key = munge.key_for(kFs, kOne);
   ASSERT_OK(key);
@@ -171,7 +171,7 @@ TEST_F(MungeTest, ACredentialThatOthersCanReadIsRefused) {
   EXPECT_THAT(reason(munge, for_another.key_for(kFs, kOne)->restrictions), HasSubstr("nauthorized"));
 }
 
-TEST_F(MungeTest, WhatIsNoCredentialIsRefused) {
+TEST_F(MungeTest, BytesThatAreNoCredentialAreRefused) {
   const Munge munge = realm_->munge();
   for (const char* const text : {"", "x", "MUNGE:AwQFAAB:", "MUNGE:AwQFAAC00000000000000000000000000000000:"})
     EXPECT_THAT(reason(munge, to_bytes(as_bytes(text))), HasSubstr("munge")) << text;
@@ -181,7 +181,7 @@ TEST_F(MungeTest, WhatIsNoCredentialIsRefused) {
   EXPECT_NE(reason(munge, altered), "believed");
 }
 
-TEST_F(MungeTest, WithoutMungedNobodyIsBelieved) {
+TEST_F(MungeTest, WithoutMungedEveryCredentialIsRefused) {
   const Munge munge = realm_->munge();
   const auto key = munge.key_for(kFs, kOne);
   realm_->stop();
@@ -259,7 +259,7 @@ TEST_F(MungeSiteTest, AUserWithoutAnyKeyIsLetInAsHimself) {
   EXPECT_ERRC(ask(*user, wire::Op::kStats), Errc::kNotPermitted) << "he is no operator";
 }
 
-TEST_F(MungeSiteTest, NobodyClaimsMoreThanMungeSays) {
+TEST_F(MungeSiteTest, AClientGetsOnlyTheRightsThatMungeConfirms) {
   const auto liar = client(*sites_[0]);
   liar->identity.credential = {0, 0, {}};
   EXPECT_THAT(reason_of(*liar, wire::Op::kMkdir), HasSubstr("is good for user"));
@@ -276,7 +276,7 @@ TEST_F(MungeSiteTest, AClientThatIsPassedOnToAnotherServerIsRefused) {
   EXPECT_EQ(sites_[1]->deeds.joined, 0);
 }
 
-TEST_F(MungeSiteTest, AServerWithoutMungeAdmitsNobodyByIt) {
+TEST_F(MungeSiteTest, AServerWithoutMungeRefusesItsCredentials) {
   const Site other(at(3), executor_, random_, 3, url_of({3, 0}));
   const auto user = client(other, 3);
   EXPECT_THAT(reason_of(*user, wire::Op::kMkdir), HasSubstr("admits nobody by munge"));

@@ -113,7 +113,7 @@ TEST_F(UserKeysTest, AKeyForReadingChangesNothing) {
   EXPECT_EQ(site_->deeds.made, 0);
 }
 
-TEST_F(UserKeysTest, OnlyTheOperatorAsksWhatIsTheOperators) {
+TEST_F(UserKeysTest, OnlyTheOperatorMaySendOperatorRequests) {
   const auto user = holder(alice());
   ASSERT_OK(ask(*user, wire::Op::kGetattr));
   for (const wire::Op op :
