@@ -104,7 +104,7 @@ TEST_P(Bmi, AClaimedAddressHasAConnectionOfItsOwnAndEndsItWhenItIsReleased) {
   EXPECT_NE(introduce(client, *again, server), Address());
 }
 
-TEST_P(Bmi, AnAddressThatIsClaimedAgainDoesNotTellTheFailuresOfEarlierAttempts) {
+TEST_P(Bmi, AnAddressThatIsClaimedAgainDoesNotReportFailuresOfEarlierAttempts) {
   Process& client = start(false, impatient());
   const std::array<std::string, 1> urls{world_->dead_url()};
   const Result<Address> first = client->claim(urls);

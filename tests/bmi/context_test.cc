@@ -181,7 +181,7 @@ TEST_P(Bmi, AContextCanBeClosedWhenItsWorkIsDone) {
   expect_passes(pair, 1, 1000);
 }
 
-TEST_P(Bmi, PrepareToWaitSaysNoWhileThereIsSomethingToTest) {
+TEST_P(Bmi, PrepareToWaitRefusesWhileACompletionWaits) {
   const Pair pair = start_pair();
   Network& server = *pair.server->network;
   const ContextId context = pair.server->context;
