@@ -16,7 +16,7 @@ class OlderServerTest : public ClientData {
   OlderServerTest() { EXPECT_OK(executor_.run(create("f")->close())); }
 };
 
-TEST_F(OlderServerTest, IsAskedForWhatItKnowsInTheEnd) {
+TEST_F(OlderServerTest, GetsTheRequestsThatItKnowsInTheEnd) {
   for (const unsigned known :
        {kFirstFlags, kFirstFlags | wire::kOpenUncounted, kFirstFlags | wire::kOpenByUser, 255U}) {
     meta_->known_open_flags = static_cast<std::uint8_t>(known);
@@ -56,7 +56,7 @@ TEST_F(OlderServerTest, IsNotAskedWithFlagsThatDoNotFit) {
 }
 
 /// The server has counted the open, which the client did not want, so the client closes it.
-TEST_F(OlderServerTest, CountsAnOpenThatWasToBeUncounted) {
+TEST_F(OlderServerTest, AnOpenThatItHasCountedIsClosed) {
   meta_->known_open_flags = kFirstFlags;
   const int before = meta_->closes;
   auto file = executor_.run(client_->open(path_from_root("f"), wire::kOpenRead | wire::kOpenUncounted));

@@ -87,7 +87,7 @@ TEST_F(ClientPromises, AClientWhoseSessionRanOutReportsNoSizeAtItsClose) {
 }
 
 // Even an idle client must learn this, since its locks and opens are lost.
-TEST_F(ClientPromises, AnIdleClientHearsThatItsSessionHasRunOut) {
+TEST_F(ClientPromises, AnIdleClientLearnsThatItsSessionHasExpired) {
   meta_->lease_ms = 300;
   ASSERT_OK(executor_.run(client_->connect()));
   Session& session = client_->session();
@@ -101,7 +101,7 @@ TEST_F(ClientPromises, AnIdleClientHearsThatItsSessionHasRunOut) {
   EXPECT_EQ(session.identity().epoch, 2U);
 }
 
-TEST_F(ClientPromises, FsyncCoversWhatWasCut) {
+TEST_F(ClientPromises, FsyncCoversTruncations) {
   {
     auto file = create("f");
     ASSERT_OK(executor_.run(file->write(0, bytes(3 * kStrip))));
@@ -157,7 +157,7 @@ TEST_F(ClientPromises, CloseAfterARestartThatThisClientHasHeardOfIsAnError) {
 }
 
 // Later syncs do not report the loss, so this close must, although the session in which the file was open has ended.
-TEST_F(ClientPromises, ACloseThatFailsForAnotherReasonStillTellsOfALostWrite) {
+TEST_F(ClientPromises, ACloseThatFailsForAnotherReasonStillReportsALostWrite) {
   auto lost = create("lost");
   auto other = create("other");
   ASSERT_OK(executor_.run(lost->write(0, bytes(3 * kStrip))));
@@ -168,7 +168,7 @@ TEST_F(ClientPromises, ACloseThatFailsForAnotherReasonStillTellsOfALostWrite) {
 }
 
 // The second fsync must not succeed because the first one already handles what is to be synced, or to be reported.
-TEST_F(ClientPromises, FsyncsThatOverlapAllSayThatAWriteIsLost) {
+TEST_F(ClientPromises, OverlappingFsyncsAllReportALostWrite) {
   auto file = create("f");
   ASSERT_OK(executor_.run(file->write(0, bytes(3 * kStrip))));
   restart_io(1);

@@ -60,7 +60,7 @@ TEST_F(ClientUnsynced, FsyncAfterCloseAndReopenCoversTheWrite) {
   EXPECT_EQ(syncs(), 3U);
 }
 
-TEST_F(ClientUnsynced, FsyncCoversWhatWasCutByName) {
+TEST_F(ClientUnsynced, FsyncCoversTruncationsByName) {
   auto file = create("f");
   ASSERT_EQ(write(*file), Errc::kOk);
   ASSERT_EQ(sync(*file), Errc::kOk);
@@ -220,7 +220,7 @@ TEST(UnsyncedFilesTest, AFileThatLostItsNameIsRememberedAndDroppedWithoutDoubtOf
   EXPECT_EQ(files.join(Handle(9), 4, false)->take_dirty(), (std::vector<std::uint32_t>{}));
 }
 
-TEST(UnsyncedFilesTest, AFileThatIsOnlyReadDrivesNoOtherOut) {
+TEST(UnsyncedFilesTest, AFileThatIsOnlyReadEvictsNoOther) {
   SystemClock clock;
   job::Executor executor(clock);
   UnsyncedFiles files(executor, 2);
