@@ -103,7 +103,7 @@ TEST_F(BypassTest, WritesOfTheLeaseHolderAreReadByOthers) {
   EXPECT_EQ(read(other_, *theirs), filled('e'));
 }
 
-TEST_F(BypassTest, AnotherOnesWriteEndsTheLease) {
+TEST_F(BypassTest, AWriteOfAnotherClientEndsTheLease) {
   const FilePtr mine = lend("file");
   const FilePtr theirs = open(other_, "file");
   EXPECT_EQ(write(other_, *theirs, 'x'), Errc::kOk);
@@ -127,7 +127,7 @@ TEST_F(BypassTest, AfterARecallNobodyGetsAWriteLeaseForAWhile) {
   EXPECT_EQ(read(other_, *theirs), filled('z'));
 }
 
-TEST_F(BypassTest, ASilentHolderIsFencedAndToldSo) {
+TEST_F(BypassTest, ASilentHolderIsFencedAndGetsAnError) {
   const FilePtr mine = lend("file");
   const FilePtr theirs = open(other_, "file");
   const Bytes late = filled('L');
@@ -141,7 +141,7 @@ TEST_F(BypassTest, ASilentHolderIsFencedAndToldSo) {
   EXPECT_EQ(read(other_, *theirs), filled('z'));
 }
 
-TEST_F(BypassTest, AKilledHoldersLastWriteGoesNowhereOnceItIsFenced) {
+TEST_F(BypassTest, TheLastWriteOfAKilledHolderHasNoEffectAfterItsFence) {
   const FilePtr mine = lend("file");
   const FilePtr theirs = open(other_, "file");
   const Bytes late = filled('L');
@@ -186,7 +186,7 @@ class FalseFenceTest : public BypassTest {
 };
 
 /// Without this plant, the tests above could not show that the simulated holder writes through a descriptor of its own.
-TEST_F(FalseFenceTest, ALateWriteIsSeenWhenTheDatafileStaysWhereItIs) {
+TEST_F(FalseFenceTest, ALateWriteIsSeenIfTheDatafileIsNotReplaced) {
   const FilePtr mine = lend("file");
   const FilePtr theirs = open(other_, "file");
   const Bytes late = filled('L');

@@ -121,13 +121,13 @@ TEST_F(KeptOpensTest, TwoOpensAtOnceAreTwo) {
   EXPECT_OK(run(*a_, (*second)->close()));
 }
 
-TEST_F(KeptOpensTest, AnOpenForExecutionIsJudgedByItself) {
+TEST_F(KeptOpensTest, AnOpenForExecutionChecksItsOwnPermission) {
   visit_under_lease(*a_);
   EXPECT_EQ(visit(*a_, wire::kOpenRead | wire::kOpenExecute), Errc::kPermissionDenied);
   EXPECT_EQ(visit(*a_, wire::kOpenWrite), Errc::kPermissionDenied);
 }
 
-TEST_F(KeptOpensTest, AReadThatMovesAtimeIsTold) {
+TEST_F(KeptOpensTest, AReadThatMovesAtimeIsReported) {
   visit_under_lease(*a_);
   auto file = open(*a_);
   ASSERT_OK(file);
@@ -190,7 +190,7 @@ TEST_F(KeptOpensTest, WritesOfAnotherClientAreReadByTheNextOpen) {
   ASSERT_OK(run(*b_, (*writer)->close()));
 }
 
-TEST_F(KeptOpensTest, ARestartOfTheMetaServerEndsThem) {
+TEST_F(KeptOpensTest, ARestartOfTheMetaServerEndsCachedOpens) {
   visit_under_lease(*a_);
   world_.kill_server(kMetaServer, Death::kProcess);
   world_.start_server(kMetaServer);
@@ -203,7 +203,7 @@ TEST_F(KeptOpensTest, ARestartOfTheMetaServerEndsThem) {
 }
 
 /// The new server process need not know of the open any more, though the session continues and gets leases.
-TEST_F(KeptOpensTest, AMetaServerThatWasStartedAnewIsAsked) {
+TEST_F(KeptOpensTest, AfterARestartOfTheMetaServerAnOpenAsksIt) {
   visit_under_lease(*a_);
   world_.kill_server(kMetaServer, Death::kProcess);
   world_.start_server(kMetaServer);
@@ -247,7 +247,7 @@ TEST_F(KeptOpensTest, OpensOfAKilledClientEndWithItsSession) {
 }
 
 /// The change may come at the very moment of an open.
-TEST_F(KeptOpensTest, AChangeAtAnyMomentOfAnOpenIsHeeded) {
+TEST_F(KeptOpensTest, AChangeAtAnyMomentOfAnOpenIsSeen) {
   for (int i = 0; i < 60; ++i) {
     ASSERT_OK(chmod(*b_, 0644));
     visit_under_lease(*a_);

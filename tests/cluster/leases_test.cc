@@ -16,7 +16,7 @@ using client::path_from_root;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-TEST_F(LeasesTest, AKeptLookupIsAnsweredWithoutTheServer) {
+TEST_F(LeasesTest, ACachedLookupIsAnsweredWithoutTheServer) {
   make_file(*b_, "f");
   EXPECT_FALSE(kept(*a_, "f"));
   ASSERT_OK(stat(*a_, "f"));
@@ -30,7 +30,7 @@ TEST_F(LeasesTest, AKeptLookupIsAnsweredWithoutTheServer) {
   EXPECT_EQ(counters(*a_).hits, before.hits + 1);
 }
 
-TEST_F(LeasesTest, ExtendedAttributesOfWhatIsKeptAreAskedForOnce) {
+TEST_F(LeasesTest, ExtendedAttributesUnderALeaseAreRequestedOnce) {
   constexpr const char* kAcl = "system.posix_acl_access";
   client::Client& a = a_->client();
   make_file(*b_, "f");
@@ -96,7 +96,7 @@ TEST_F(LeasesTest, ANameThatAnotherAddsToADirectoryKnownWholeIsSeen) {
   EXPECT_ERRC(stat(*a_, "e/z"), Errc::kNotFound);
 }
 
-TEST_F(LeasesTest, AStatOfWhatIsRemovedUnderItAnswersWhatStandsThereNow) {
+TEST_F(LeasesTest, AStatOfANameThatIsReplacedMeanwhileReturnsTheNewObject) {
   for (const bool replaced : {false, true}) {
     auto file = create(*b_, "f");
     ASSERT_NE(file, nullptr);
@@ -181,7 +181,7 @@ TEST_F(LeasesTest, AnOwnChangeIsSeenAtOnceAndWaitsForNobody) {
   EXPECT_EQ(counters(*a_).recalls, 0U);
 }
 
-TEST_F(LeasesTest, AClientThatDropsItsLastLeaseSaysSo) {
+TEST_F(LeasesTest, AClientReportsThatItHasDroppedItsLastLease) {
   for (int round = 0; round < 3; ++round) {
     ASSERT_OK(run(*b_, b_->client().mkdir(path_from_root("d"), {})));
     ASSERT_OK(stat(*a_, "d"));
@@ -192,7 +192,7 @@ TEST_F(LeasesTest, AClientThatDropsItsLastLeaseSaysSo) {
   }
 }
 
-TEST_F(LeasesTest, AHolderThatIsGoneIsWaitedForAndTheChangeGoesOn) {
+TEST_F(LeasesTest, AChangeContinuesWhenTheLeaseOfADeadHolderHasEnded) {
   make_file(*b_, "f");
   ASSERT_OK(stat(*a_, "f"));
   world_.kill_client(*a_, Death::kMachine);

@@ -47,7 +47,7 @@ TEST_F(ListingsTest, ListedEntriesAreAnsweredWithoutTheServer) {
   EXPECT_EQ(look_ups(), 1U);
 }
 
-TEST_F(ListingsTest, AnothersChangeOfWhatWasListedIsSeenAtOnce) {
+TEST_F(ListingsTest, AChangeOfAListedObjectByAnotherClientIsSeenAtOnce) {
   client::Client& b = b_->client();
   const auto made = run(*b_, b.mkdir(path_from_root("d"), {}));
   ASSERT_OK(made);
@@ -124,7 +124,7 @@ class OldServersTest : public LeasesTest {
   }
 };
 
-TEST_F(OldServersTest, AreAskedForListingsAsEver) {
+TEST_F(OldServersTest, GetTheListingRequestsOfTheirVersion) {
   make_file(*b_, "f");
   ASSERT_OK(stat(*a_, "f"));
   make_file(*b_, "g");

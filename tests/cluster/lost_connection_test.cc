@@ -41,7 +41,7 @@ class LostConnectionTest : public ::testing::Test {
   ClientProcess& client_ = start();
 };
 
-TEST_F(LostConnectionTest, AnErrorOfWriteBackIsToldAfterwards) {
+TEST_F(LostConnectionTest, AnErrorOfWriteBackIsReportedAfterwards) {
   const std::unique_ptr<client::File> file = open(client_);
   ASSERT_OK(run(client_, file->write(0, Bytes(1000))));
   ClientProcess& other = start();

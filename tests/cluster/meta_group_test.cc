@@ -10,7 +10,7 @@ namespace {
 constexpr std::uint64_t kSeeds = 30;
 constexpr std::uint32_t kServers = 3;  // for plants: with two backups most of them are found
 
-TEST(MetaGroup, EachCallHasTheEffectOfOneWhateverBecomesOfTheServers) {
+TEST(MetaGroup, EachCallHasTheEffectOfOneAlthoughServersFail) {
   std::uint64_t changes = 0;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
     const MetaGroupReport report = run_meta_group({seed, Plant::kNone});

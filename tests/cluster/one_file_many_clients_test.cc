@@ -88,7 +88,7 @@ TEST_F(OneFileManyClientsTest, EachHasASessionAndAsksForItsOpenAndItsClose) {
   EXPECT_EQ(ask(kMany, kMany, by_handle()), each);
 }
 
-TEST_F(OneFileManyClientsTest, ClientsThatLetOthersUseItAskNothing) {
+TEST_F(OneFileManyClientsTest, ClientsThatShareTheFileSendNoRequests) {
   EXPECT_EQ(ask(kMany, kFew, by_handle()), ask(kFew, kFew, by_handle()));
 }
 

@@ -110,7 +110,7 @@ TEST_F(OwnWritingTest, WritesOfAnotherClientAreSeenAtOnce) {
   compare(0);
 }
 
-TEST_F(OwnWritingTest, AppendsAskNobodyForTheEnd) {
+TEST_F(OwnWritingTest, AppendsNeedNoRequestForTheEnd) {
   const auto file = create("f");
   const auto append = [&](std::size_t size) {
     const Bytes bytes(size, std::byte{1});
@@ -135,7 +135,7 @@ TEST_F(OwnWritingTest, AppendsAskNobodyForTheEnd) {
   compare(0);
 }
 
-TEST_F(OwnWritingTest, ACopyAsksNobodyForTheSizeOfItsSource) {
+TEST_F(OwnWritingTest, ACopyNeedsNoRequestForTheSizeOfItsSource) {
   const auto source = create("f");
   const auto target = create("g");
   ASSERT_OK(run(*a_, source->write(0, Bytes(300000, std::byte{1}))));
@@ -158,7 +158,7 @@ TEST_F(OwnWritingTest, ACopyAsksNobodyForTheSizeOfItsSource) {
 }
 
 /// Wherever the write of the other client meets the appends of this one, an append that begins after it goes behind it.
-TEST_F(OwnWritingTest, AnAppendFollowsAWriteOfAnotherThatHasEnded) {
+TEST_F(OwnWritingTest, AnAppendFollowsACompletedWriteOfAnotherClient) {
   const Bytes bytes(10, std::byte{1});
   const std::array<ByteView, 1> memory{bytes};
   for (int i = 0; i < 40; ++i) {
@@ -178,7 +178,7 @@ TEST_F(OwnWritingTest, AnAppendFollowsAWriteOfAnotherThatHasEnded) {
 }
 
 /// The other client's open comes at any moment of this client's calls.
-TEST_F(OwnWritingTest, AnothersWriteAtAnyMomentIsSeen) {
+TEST_F(OwnWritingTest, AWriteOfAnotherClientAtAnyMomentIsSeen) {
   for (int i = 0; i < 60; ++i) {
     const std::string name = "g" + std::to_string(i);
     const auto opened = begin_call(*b_, b_->client().create(path_from_root(name), wire::kOpenWrite, {}));
@@ -206,7 +206,7 @@ TEST_F(OwnWritingTest, WritesThroughAnotherOpenOfThisClientAreSeen) {
   ASSERT_OK(run(*a_, file->close()));
 }
 
-TEST_F(OwnWritingTest, AClientThatIsCutOffTrustsNothingThatItKnew) {
+TEST_F(OwnWritingTest, AClientThatIsCutOffUsesNoKnownData) {
   const auto file = create("f");
   ASSERT_OK(run(*a_, file->write(0, Bytes(1000))));
   world_.fabric().links().partition(kMetaServer.value, a_->node(), true);
@@ -220,7 +220,7 @@ TEST_F(OwnWritingTest, AClientThatIsCutOffTrustsNothingThatItKnew) {
   std::ignore = run(*a_, file->close());
 }
 
-TEST_F(OwnWritingTest, ARestartOfTheMetaServerEndsIt) {
+TEST_F(OwnWritingTest, ARestartOfTheMetaServerEndsTheSoleWriterState) {
   const auto file = create("f");
   ASSERT_OK(run(*a_, file->write(0, Bytes(1000))));
   world_.kill_server(kMetaServer, Death::kProcess);
@@ -250,7 +250,7 @@ void OwnWritingTest::change(client::File& file, Random& random) {
 }
 
 /// After each change of any kind, this client's own answers equal the servers' answers to the other client.
-TEST_F(OwnWritingTest, RandomChangesAreToldAsTheServersTellThem) {
+TEST_F(OwnWritingTest, RandomChangesGiveTheAttributesOfTheServers) {
   SeededRandom random(7);
   for (int round = 0; round < 8; ++round) {
     const auto file = create("f");

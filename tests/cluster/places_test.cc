@@ -99,7 +99,7 @@ TEST(RequestPlacesTest, RequestsThatWaitForAnIoServerDelayNoOthers) {
   }
 }
 
-TEST(RequestPlacesTest, ThePlantThatDelaysOthersIsCaught) {
+TEST(RequestPlacesTest, AServerThatDelaysOthersIsDetected) {
   EXPECT_NE(Waiting(1, Plant::kHoardedPlaces).run().failure, "");
 }
 

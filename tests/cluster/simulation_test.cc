@@ -31,7 +31,7 @@ void expect_well(const SimulationOptions& options, const SimulationReport& repor
   EXPECT_GE(report.crashes, 2U) << "again: spate-sim " << replay_arguments(options);
 }
 
-TEST_P(Simulated, SeedsKeepWhatIsPromised) {
+TEST_P(Simulated, SeedsKeepThePromises) {
   std::uint64_t pages_kept = 0;
   for (std::uint64_t i = 0; i < kSeedsEach; ++i) {
     SimulationOptions options;
@@ -73,7 +73,7 @@ std::vector<Coverage::Cell> cells_of(FaultKind kind) {
 }
 
 /// Short runs. Each is aimed at pairs of a fault and a request that no earlier run has had.
-TEST_P(EveryFault, MeetsEveryRequest) {
+TEST_P(EveryFault, OccursInEveryRequest) {
   constexpr std::uint64_t kOperations = 300;
   constexpr std::uint64_t kMostTries = 1000;
   constexpr std::uint64_t kMostNth = 3;
@@ -108,7 +108,7 @@ TEST_P(EveryFault, MeetsEveryRequest) {
 INSTANTIATE_TEST_SUITE_P(Of, EveryFault, ::testing::Range<std::size_t>(0, kFaultKinds),
                          [](const auto& info) { return std::string(name(static_cast<FaultKind>(info.param))); });
 
-TEST(CoverageTest, AnAimIsReadAsItIsWritten) {
+TEST(CoverageTest, AnAimIsParsedAsItIsPrinted) {
   const auto aim = parse_aim("killed_client:end_session:2");
   ASSERT_NE(aim, std::nullopt);
   EXPECT_EQ(to_string(*aim), "killed_client:end_session:2");
