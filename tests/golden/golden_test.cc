@@ -173,7 +173,7 @@ TEST(Golden, TheConfigFileIsRead) {
   EXPECT_EQ(loaded->config, sample_config());
 }
 
-TEST(Golden, TheTextOfBytesIsThatOfTheBytes) {
+TEST(Golden, ParsingHexYieldsThePrintedBytes) {
   Bytes bytes = to_bytes(as_bytes("abc"));
   bytes.resize(200);
   bytes.push_back(std::byte{0xFF});
