@@ -144,7 +144,7 @@ TEST_F(GroupScene, APrimaryIsNotShortOfSpaceWhenABackupWithoutRoomHasGone) {
   EXPECT_TRUE(run_until([&] { return !primary.short_of_space(); }, seconds(4)));
 }
 
-TEST_F(GroupScene, AMemberWithoutRoomIsNotLetInUntilItHasRoom) {
+TEST_F(GroupScene, AMemberWithoutRoomJoinsWhenItHasRoom) {
   make(2);
   const std::uint32_t other = backup();
   world_->kill(other);
@@ -157,7 +157,7 @@ TEST_F(GroupScene, AMemberWithoutRoomIsNotLetInUntilItHasRoom) {
   EXPECT_TRUE(run_until([&] { return serves(other); }, seconds(10)));
 }
 
-TEST_F(GroupScene, AMemberWhoseDiskHangsHoldsNobodyUpOnceItHasGone) {
+TEST_F(GroupScene, AMemberWhoseDiskHangsDelaysNobodyAfterItsRemoval) {
   make(3);
   const std::uint32_t other = backup();
   faults(other).hangs = true;
@@ -233,7 +233,7 @@ TEST_F(RestoredCoordinator, AMemberThatWasRemovedDoesNotLead) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) EXPECT_TRUE(ends_well(seed)) << "seed " << seed;
 }
 
-TEST_F(RestoredCoordinator, WithoutItsRecordThePrimaryGoesOnAndNobodyTakesItsPlace) {
+TEST_F(RestoredCoordinator, WithoutItsRecordThePrimaryContinuesAndNobodyTakesItsPlace) {
   make(3);
   const std::uint32_t first = *leader();
   world_->service().restore({});
@@ -245,7 +245,7 @@ TEST_F(RestoredCoordinator, WithoutItsRecordThePrimaryGoesOnAndNobodyTakesItsPla
   EXPECT_FALSE(leader().has_value());
 }
 
-TEST_F(RestoredCoordinator, ARecordThatAnOperatorHasMadeAnewIsObeyed) {
+TEST_F(RestoredCoordinator, ARecordThatAnOperatorHasRecreatedIsUsed) {
   make(3);
   std::ignore = increment();
   const std::uint32_t best = *leader();

@@ -171,16 +171,16 @@ TEST_F(GroupLink, AMessageThatTakesLongIsSentOnce) {
   EXPECT_EQ(member_.messages, 1);
 }
 
-TEST_F(GroupLink, AMessageIsGivenUpAfterItsPatience) {
+TEST_F(GroupLink, AMessageIsGivenUpAfterItsTimeout) {
   member_.takes = seconds(4);
   const MonoTime begin = clock_.now();
   EXPECT_ERRC(send(seconds(1)), Errc::kTimeout);
   EXPECT_LT(clock_.now() - begin, std::chrono::milliseconds(1100));
 }
 
-TEST_F(GroupLink, AServerThatDoesNotLeadNamesTheOneThatDoes) { EXPECT_EQ(ask_what_nobody_knows(), Errc::kNotPrimary); }
+TEST_F(GroupLink, AFollowerNamesTheLeader) { EXPECT_EQ(ask_what_nobody_knows(), Errc::kNotPrimary); }
 
-TEST_F(GroupLink, AServerThatLeadsSaysThatItDoesNotKnowARequest) {
+TEST_F(GroupLink, ALeaderRefusesAnUnknownRequest) {
   gate_.serving = true;
   EXPECT_EQ(ask_what_nobody_knows(), Errc::kNotSupported);
 }
