@@ -35,7 +35,7 @@ class ChannelsTest : public ::testing::TestWithParam<wire::PeerKind> {
   std::unique_ptr<rpc::Channel> second_ = process_.another_channel();
 };
 
-TEST_P(ChannelsTest, HandshakesAtTheSameTimeDoNotMeet) {
+TEST_P(ChannelsTest, ConcurrentHandshakesDoNotInterfere) {
   EXPECT_OK(ask_both());
   expect_one_connection_each();
 }

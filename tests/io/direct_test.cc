@@ -108,7 +108,7 @@ TEST_F(DirectTest, ListsOfPiecesAreReadExactly) {
   EXPECT_GT(moved(Lane::kDirect, Direction::kRead), 100'000U);
 }
 
-TEST_F(DirectTest, ThePolicyTakesItForDatafilesThatAreTooLargeForTheCache) {
+TEST_F(DirectTest, ThePolicyUsesTheDirectPathForDatafilesThatAreTooLargeForTheCache) {
   const Bytes data = pattern(1, 256 * 1024);
   ASSERT_OK(write(0, data));
   EXPECT_EQ(moved(Lane::kDirect, Direction::kWrite), 0U);

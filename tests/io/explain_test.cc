@@ -49,7 +49,7 @@ class ExplainTest : public PathsTest {
   std::uint64_t written_by(Lane lane) { return moved(lane, Direction::kWrite); }
 };
 
-TEST_F(ExplainTest, AWriteTakesThePathThatWasTold) {
+TEST_F(ExplainTest, AWriteTakesTheExplainedPath) {
   for (const auto& [bytes, path, lane] : {std::tuple{std::uint64_t{8192}, DataPath::kBuffered, Lane::kBuffered},
                                           std::tuple{kStreamBytes / 4096 * 4096, DataPath::kDirect, Lane::kDirect}}) {
     EXPECT_EQ(explained(request(true, DataPath::kAutomatic, bytes)), path) << bytes;
@@ -67,7 +67,7 @@ TEST_F(ExplainTest, AReadOfTheSameBytesMayTakeAnotherPath) {
 }
 
 /// Its blocks are no single range of the datafile.
-TEST_F(ExplainTest, AWriteInPiecesIsNoDirectOne) {
+TEST_F(ExplainTest, AWriteInPiecesIsNotDirect) {
   wire::ExplainPathRequest pieces = request(true, DataPath::kDirect);
   const std::vector<datatype::Level> levels{{8192, 30}};
   pieces.what = *datatype::Description::strided(0, 4096, levels);
@@ -91,7 +91,7 @@ TEST_F(ExplainTest, NothingIsMovedMadeOrKept) {
   EXPECT_EQ(told->datafiles[0].size, 0U);
 }
 
-TEST_F(ExplainTest, AWriteIsExplainedToWhoeverMayWrite) {
+TEST_F(ExplainTest, AnExplanationOfAWriteNeedsTheRightToWrite) {
   EXPECT_ERRC(ask(request(true), Rights::kRead), Errc::kCapabilityInvalid);
   EXPECT_ERRC(ask(request(false), Rights::kWrite), Errc::kCapabilityInvalid);
   EXPECT_OK(ask(request(true), Rights::kWrite));

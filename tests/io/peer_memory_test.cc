@@ -77,7 +77,7 @@ TEST_F(PeerTest, ForANamedPathARefusalOfTheDeviceIsAnErrorAndRemembered) {
   EXPECT_EQ(moved(Lane::kPeer, Direction::kRead), 0U);
 }
 
-TEST_F(PeerTest, WithoutTheMemoryItIsRefusedWithTheReason) {
+TEST_F(PeerTest, WithoutDeviceMemoryThePathIsRefusedWithTheReason) {
   WorldOptions options;
   options.direct_alignment = 4096;
   options.io.no_peer_memory = "nothing was mapped";
@@ -98,7 +98,7 @@ class PeerWhereItCanBeHadTest : public PeerTest {
   PeerWhereItCanBeHadTest() : PeerTest(DataPath::kPeerToPeer) {}
 };
 
-TEST_F(PeerWhereItCanBeHadTest, ItIsTaken) {
+TEST_F(PeerWhereItCanBeHadTest, TheDevicesMemoryIsUsed) {
   const Bytes data = pattern(1, 49 * 4096);
   ASSERT_OK(write(0, data));
   expect_read(data, DataPath::kAutomatic);

@@ -103,7 +103,7 @@ TEST_F(RightsTest, ARequestWithoutACapabilityIsRefused) {
 }
 
 /// A client that could write only one copy of a mirrored file would make the copies unequal.
-TEST_F(RightsTest, OneCopyOfAMirroredFileIsNotToBeHadByItself) {
+TEST_F(RightsTest, ASingleCopyOfAMirroredFileCannotBeAccessed) {
   const auto on_groups = [](Capability& c) { c.rights = c.rights | Rights::kOnGroups; };
   EXPECT_EQ(write_changed(on_groups), Errc::kCapabilityInvalid);
   Capability capability = client_.capability(kFile);

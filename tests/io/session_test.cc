@@ -46,7 +46,7 @@ class SessionTest : public ::testing::Test {
   wire::SlotSet where_ = slot_set(kFile, 1, 1 << 20);
 };
 
-TEST_F(SessionTest, TicketsMustBeGenuineOnesOwnAndInTime) {
+TEST_F(SessionTest, TicketsOfOthersForgedOnesAndExpiredOnesAreRefused) {
   EXPECT_EQ(join_with([](SessionTicket&) {}, false), Errc::kOk);
   EXPECT_EQ(join_with([](SessionTicket& t) { t.epoch = 9; }, false), Errc::kUnauthenticated);
   EXPECT_EQ(join_with([](SessionTicket& t) { t.uid = 9; }, false), Errc::kUnauthenticated);

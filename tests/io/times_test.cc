@@ -44,7 +44,7 @@ TEST_F(TimesTest, TimesOfASlightlyWrongClockAreAccepted) {
   expect_about(written(std::chrono::minutes(9)), now(std::chrono::minutes(9)));
 }
 
-TEST_F(TimesTest, FromTheFarFutureAreLimited) {
+TEST_F(TimesTest, TimesFromTheFarFutureAreLimited) {
   expect_about(written(std::chrono::hours(24 * 365)), now(kBelieved));
   world_.pass(std::chrono::minutes(5));
   expect_about(punched(std::chrono::hours(24 * 365)), now(kBelieved));
@@ -53,7 +53,7 @@ TEST_F(TimesTest, FromTheFarFutureAreLimited) {
   expect_about(written({}), now({}));
 }
 
-TEST_F(TimesTest, FromLongAgoAreLimited) {
+TEST_F(TimesTest, TimesFromLongAgoAreLimited) {
   expect_about(written(-std::chrono::hours(24 * 365)), now(-kBelieved));
   expect_about(punched({}), now({}));
 }
