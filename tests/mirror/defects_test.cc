@@ -283,11 +283,11 @@ struct Rule {
 
 class MirrorRules : public ::testing::TestWithParam<Rule> {};
 
-TEST_P(MirrorRules, IsKept) {
+TEST_P(MirrorRules, TheSceneKeepsTheRule) {
   for (std::uint64_t seed = 1; seed <= 3; ++seed) EXPECT_EQ(GetParam().scene(Defect::kNone, seed), "") << seed;
 }
 
-TEST_P(MirrorRules, IsMissed) {
+TEST_P(MirrorRules, APlantedDefectIsFound) {
   std::string found;
   for (std::uint64_t seed = 1; seed <= 20 && found.empty(); ++seed) found = GetParam().scene(GetParam().defect, seed);
   EXPECT_NE(found, "");

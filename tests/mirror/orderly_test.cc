@@ -96,7 +96,7 @@ TEST_F(OrderlyTest, AllThatAreKilledTogetherServeAtOnceWhenTheyAreBack) {
   expect_whole();
 }
 
-TEST_F(OrderlyTest, EndsAlsoWithoutTheMetaServer) {
+TEST_F(OrderlyTest, AServerEndsWithoutTheMetaServer) {
   mirrors_.kill(kMetaServer);
   const MonoTime begin = mirrors_.world.now();
   mirrors_.end_in_order(mirrors_.world.servers()[1]);

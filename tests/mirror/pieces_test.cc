@@ -123,7 +123,7 @@ TEST_F(PiecesTest, AServerWithMoreToDoGetsWholeMessages) {
   expect_equal_copies();
 }
 
-TEST_F(PiecesTest, ThePlantedOrderIsSeen) {
+TEST_F(PiecesTest, TheWrongOrderOfCopiesIsDetected) {
   planted_defect = Defect::kOwnCopyFirst;
   const ServerId from = backup();
   const ServerId to = primary();

@@ -290,7 +290,7 @@ TEST_F(ReplacementTest, NewFilesHaveNoCopyOnAServerThatStaysAway) {
   }
 }
 
-TEST_F(ReplacementTest, ThePrimaryOfLongAgoIsNotHeardAnyMore) {
+TEST_F(ReplacementTest, AFormerPrimaryIsNotHeardAnyMore) {
   begin(options_of(3));
   const ServerId old = mirrors_->primary_of(*file_);
   world().pause(old, true);

@@ -121,7 +121,7 @@ TEST_F(MirrorTest, KilledBackupHoldsWritesUpForFourSecondsAtMost) {
   EXPECT_EQ(mirrors_.differences(), "");
 }
 
-TEST_F(MirrorTest, OneServerAfterTheOther) {
+TEST_F(MirrorTest, ServersDieOneAfterTheOther) {
   const FilePtr file = create("f");
   write(*file, 0, bytes_of(1, 20'000));
   for (std::uint64_t turn = 0; turn < 4; ++turn) {
@@ -136,7 +136,7 @@ TEST_F(MirrorTest, OneServerAfterTheOther) {
   expect_content(*file);
 }
 
-TEST_F(MirrorTest, AReturnerGetsOnlyWhatChanged) {
+TEST_F(MirrorTest, AReturningServerGetsOnlyTheChanges) {
   const FilePtr file = create("f");
   constexpr std::uint64_t kMiB = 1U << 20U;
   write(*file, 0, bytes_of(1, 8 * kMiB));
@@ -190,7 +190,7 @@ TEST_F(MirrorTest, APausedPrimaryAnswersNothingOldAfterwards) {
   expect_content(*file);
 }
 
-TEST_F(MirrorTest, MembersThatCannotReachEachOther) {
+TEST_F(MirrorTest, ServesWhileMembersCannotReachEachOther) {
   const FilePtr file = create("f");
   write(*file, 0, bytes_of(1, 20'000));
   const ServerId a = mirrors_.primary_of(*file);
