@@ -206,7 +206,7 @@ class Errors : public testing::Test {
   std::string beginning;
 };
 
-TEST_F(Errors, EachLookOnEachPath) {
+TEST_F(Errors, EachReadingCallOnEachPath) {
   for (const Call& call : calls_that_look()) {
     for (const std::string& path : paths()) {
       if (!excused(call.name, path))
@@ -215,7 +215,7 @@ TEST_F(Errors, EachLookOnEachPath) {
   }
 }
 
-TEST_F(Errors, EachChangeOnEachPath) {
+TEST_F(Errors, EachChangingCallOnEachPath) {
   for (const Call& call : calls_that_change()) {
     for (const std::string& path : paths()) {
       if (excused(call.name, path)) continue;
