@@ -48,7 +48,7 @@ TEST_P(KeyvalTest, BytesAreOrderedUnsigned) {
   EXPECT_EQ(range(*t, "\x01", "\xff"), (Entries{{"\x7f", "low"}, {"\x80", "high"}}));
 }
 
-TEST_P(KeyvalTest, ManyKeysComeInTheOrderAsked) {
+TEST_P(KeyvalTest, ManyKeysAreReturnedInTheOrderOfTheRequest) {
   for (const char* key : {"a", "b", "c"}) put_now(key, key);
   const auto t = begin();
   put(*t, "own", "o");
@@ -147,7 +147,7 @@ TEST_P(KeyvalTest, BigValues) {
   EXPECT_EQ(range(*t, "big", "bih").size(), 20U);
 }
 
-TEST_P(KeyvalTest, RestartKeepsWhatWasCommitted) {
+TEST_P(KeyvalTest, RestartKeepsCommittedTransactions) {
   put_now("kept", "1");
   put_now("erased", "1");
   erase_now("erased");
