@@ -109,7 +109,7 @@ TEST(Tls, CarriesBytesBothWaysByCertificateAndByKey) {
 }
 
 // A reader that took a part gets one event for later bytes, and may have had it before it reads on.
-TEST(Tls, AReadAfterAPartBringsAllThatHasComeSince) {
+TEST(Tls, AReadReturnsAllBytesThatHaveArrived) {
   World world;
   Pair pair(*world.client, *world.server);
   pair.shake_hands();
@@ -174,7 +174,7 @@ struct Refusal {
   const char* reason;
 };
 
-TEST(Tls, AClientSaysWhatIsWrongWithTheServersCertificate) {
+TEST(Tls, AClientReportsTheErrorOfTheServersCertificate) {
   World world;
   for (const Refusal& refusal : {
            Refusal{"expired", {.from_s = -7200, .to_s = -60}, "the server's certificate has expired"},
@@ -191,7 +191,7 @@ TEST(Tls, AClientSaysWhatIsWrongWithTheServersCertificate) {
   }
 }
 
-TEST(Tls, AServerSaysWhatIsWrongWithTheClientsCertificate) {
+TEST(Tls, AServerReportsTheErrorOfTheClientsCertificate) {
   World world;
   Certificates other;
   for (const Refusal& refusal : {
