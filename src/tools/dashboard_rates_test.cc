@@ -9,7 +9,7 @@
 namespace spate::tools {
 namespace {
 
-TEST(DashboardRates, SumUpWhatTheServersDidInASecond) {
+TEST(DashboardRates, AreSumsOverTheServers) {
   metrics::Registry registry;
   metrics::Histogram reads(registry, "spate_rpc_request_ns", {{"op", "read"}});
   metrics::Histogram renames(registry, "spate_rpc_request_ns", {{"op", "rename"}});
@@ -36,7 +36,7 @@ TEST(DashboardRates, SumUpWhatTheServersDidInASecond) {
   EXPECT_EQ(told["written_bytes"], 50.0);
 }
 
-TEST(DashboardRates, WorkThatIsLeftIsTold) {
+TEST(DashboardRates, RemainingWorkIsReported) {
   metrics::Registry registry;
   metrics::Gauge removals(registry, "spate_server_meta_removals_pending");
   metrics::Gauge none(registry, "spate_test_none_pending");
@@ -49,7 +49,7 @@ TEST(DashboardRates, WorkThatIsLeftIsTold) {
   EXPECT_EQ(work[0]["left"], 5);
 }
 
-TEST(DashboardRates, AnFsckIsToldApart) {
+TEST(DashboardRates, AnFsckIsReportedSeparately) {
   metrics::Registry registry;
   metrics::Histogram scans(registry, "spate_rpc_request_ns", {{"op", "meta_scan"}});
   metrics::Histogram repairs(registry, "spate_rpc_request_ns", {{"op", "meta_repair"}});

@@ -57,7 +57,7 @@ TEST(LoadTable, ADescriptionIsTakenApart) {
   EXPECT_EQ(wild.job, "\\x07");
 }
 
-TEST(LoadTable, RatesAreWhatCameBetweenTheAnswersOfEachServer) {
+TEST(LoadTable, RatesAreDifferencesBetweenTwoAnswersOfAServer) {
   const auto one = [](std::uint64_t requests) { return load_of(5, "h:1:p", requests); };
   const LoadReplies before{{ServerId(1), reply_at(10, {one(100)})}, {ServerId(2), reply_at(50, {one(7)})}};
   const LoadReplies now{{ServerId(1), reply_at(12, {one(140)})},
@@ -85,7 +85,7 @@ TEST(LoadTable, AServerThatWasStartedAnewCountsSinceThen) {
 }
 
 /// When a server makes room by dropping a client, it adds all counts of the client to the others' counts.
-TEST(LoadTable, AClientThatMadeRoomIsNoLoadAmongTheOthers) {
+TEST(LoadTable, AnEvictedClientIsNotCountedAmongTheOthers) {
   const auto before = reply_at(10, {load_of(5, "h:1:p", 1000)}, 3);
   const LoadView view = view_of(before, reply_at(11, {load_of(6, "h:2:q", 4)}, 1005));
   ASSERT_EQ(view.rows.size(), 1U);
@@ -98,7 +98,7 @@ TEST(LoadTable, AClientThatMadeRoomIsNoLoadAmongTheOthers) {
   EXPECT_DOUBLE_EQ(sum_of(again.others).requests, 2);
 }
 
-TEST(LoadTable, CountsThatFallAndKindsThatAreMissingAreNoHarm) {
+TEST(LoadTable, FallingCountsAndMissingKindsAreAccepted) {
   auto odd = load_of(5, "h:1:p", 3);
   odd.kinds.resize(1);
   auto more = load_of(6, "h:2:p", 5);
