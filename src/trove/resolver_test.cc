@@ -40,7 +40,7 @@ TEST(ResolverTest, RemembersOnlyCommitsAfterTheOldestLiveTransaction) {
   EXPECT_EQ(resolver.oldest(), 1U);
 }
 
-TEST(ResolverTest, DecidedButNotAppliedConflicts) {
+TEST(ResolverTest, ADecidedCommitConflictsBeforeItIsApplied) {
   Resolver resolver(kWindow);
   OwnedWrites own;
   own.writes.put(as_bytes("k"), as_bytes("v"));

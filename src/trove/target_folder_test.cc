@@ -46,7 +46,7 @@ TEST_F(TargetFolderTest, FormatThenOpen) {
   EXPECT_TRUE(std::filesystem::is_directory(path() + "/d/ff"));
 }
 
-TEST_F(TargetFolderTest, RefusedByName) {
+TEST_F(TargetFolderTest, AWrongTargetIsRefusedByName) {
   EXPECT_ERRC(open_target(path(), kThird), Errc::kNotFound);
   ASSERT_OK(create_target(path(), kThird));
   EXPECT_ERRC(create_target(path(), kThird), Errc::kExists);
@@ -65,7 +65,7 @@ TEST_F(TargetFolderTest, NewerFormatIsRefusedByItsNumber) {
   EXPECT_NE(opened.error().context().find("format 2"), std::string::npos);
 }
 
-TEST_F(TargetFolderTest, DamageIsFound) {
+TEST_F(TargetFolderTest, DamagedIdentityIsCorrupt) {
   ASSERT_OK(create_target(path(), kThird));
   for (std::size_t at = 12; at < 32; ++at) {
     poke(at, '\x5a');

@@ -39,7 +39,7 @@ TEST(WriteSetTest, FindsTheLastWrite) {
   EXPECT_EQ(own.writes.size(), 1U);
 }
 
-TEST(WriteSetTest, ValueMayBeTheOneThatIsThere) {
+TEST(WriteSetTest, AWriteMayRepeatTheStoredValue) {
   OwnedWrites own;
   own.writes.erase(as_bytes("a"));
   own.writes.put(as_bytes("a"), as_bytes("1"));

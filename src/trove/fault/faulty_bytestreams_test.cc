@@ -52,7 +52,7 @@ class FaultyBytestreamsTest : public testing::Test {
   FaultyBytestreams store{std::make_unique<SimBytestreams>(disk), {}, clock};
 };
 
-TEST_F(FaultyBytestreamsTest, FailsTheNthOfItsKindOnly) {
+TEST_F(FaultyBytestreamsTest, FailsOnlyTheNthOperationOfItsKind) {
   plan(Kind::kFail, BytestreamOp::kWrite, 2);
   EXPECT_EQ(write(1), Errc::kOk);
   EXPECT_EQ(stored(), std::byte{1});

@@ -128,7 +128,7 @@ TEST_F(SimKeyvalTest, OpeningMakesTheEarlierProcessesCommitsDurable) {
   EXPECT_GT(lost, 0U);  // else the faulty store would show nothing
 }
 
-TEST_F(SimKeyvalTest, KillCancelsWhatIsInFlightAndEveryLaterPost) {
+TEST_F(SimKeyvalTest, KillCancelsOperationsInFlightAndEveryLaterPost) {
   SimKeyvalOptions slow;
   slow.immediate_per_mille = 0;
   open(5, slow);

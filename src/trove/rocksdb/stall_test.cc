@@ -169,7 +169,7 @@ TEST_F(StallTest, FailedSyncEndsCommitsUntilReopened) {
   EXPECT_EQ(commit("again", "1", Durability::kMachine), Errc::kOk);
 }
 
-TEST_F(StallTest, FullDeviceRefusesCommitsAndKeepsWhatWasThere) {
+TEST_F(StallTest, FullDeviceRefusesCommitsAndKeepsEarlierOnes) {
   open();
   ASSERT_EQ(commit("before", "1"), Errc::kOk);
   disk_.fail_log_writes(rocksdb::IOStatus::NoSpace("injected"));
