@@ -93,12 +93,12 @@ TEST_F(PeerTest, WithoutDeviceMemoryThePathIsRefusedWithTheReason) {
 }
 
 /// The settings flow.read_path and flow.write_path are p2p.
-class PeerWhereItCanBeHadTest : public PeerTest {
+class ConfiguredPeerTest : public PeerTest {
  protected:
-  PeerWhereItCanBeHadTest() : PeerTest(DataPath::kPeerToPeer) {}
+  ConfiguredPeerTest() : PeerTest(DataPath::kPeerToPeer) {}
 };
 
-TEST_F(PeerWhereItCanBeHadTest, TheDevicesMemoryIsUsed) {
+TEST_F(ConfiguredPeerTest, TheDevicesMemoryIsUsed) {
   const Bytes data = pattern(1, 49 * 4096);
   ASSERT_OK(write(0, data));
   expect_read(data, DataPath::kAutomatic);
@@ -107,7 +107,7 @@ TEST_F(PeerWhereItCanBeHadTest, TheDevicesMemoryIsUsed) {
   EXPECT_EQ(fallbacks(Direction::kRead) + fallbacks(Direction::kWrite), 0U);
 }
 
-TEST_F(PeerWhereItCanBeHadTest, AReadThatTheDeviceRefusesContinuesThroughMainMemoryAndIsCounted) {
+TEST_F(ConfiguredPeerTest, AReadThatTheDeviceRefusesContinuesThroughMainMemoryAndIsCounted) {
   const Bytes data = pattern(1, 49 * 4096);
   ASSERT_OK(write(0, data));
   world_.storage(0).refuse_device_memory();
@@ -120,7 +120,7 @@ TEST_F(PeerWhereItCanBeHadTest, AReadThatTheDeviceRefusesContinuesThroughMainMem
   EXPECT_EQ(moved(Lane::kDirect, Direction::kRead), 2 * data.size());
 }
 
-TEST_F(PeerWhereItCanBeHadTest, AWriteThatTheDeviceRefusesIsCopiedToMainMemoryAndCounted) {
+TEST_F(ConfiguredPeerTest, AWriteThatTheDeviceRefusesIsCopiedToMainMemoryAndCounted) {
   const Bytes data = pattern(1, 49 * 4096);
   world_.storage(0).refuse_device_memory();
   ASSERT_OK(write(0, data));
@@ -133,7 +133,7 @@ TEST_F(PeerWhereItCanBeHadTest, AWriteThatTheDeviceRefusesIsCopiedToMainMemoryAn
   EXPECT_EQ(world_.buffers_used(), 0U);
 }
 
-TEST_F(PeerWhereItCanBeHadTest, AStreamThatContinuesThroughTheCacheCountsAsAFallBackOfBoth) {
+TEST_F(ConfiguredPeerTest, AStreamThatContinuesThroughTheCacheCountsAsAFallBackOfBoth) {
   const Bytes all = pattern(1, 3 << 20);
   ASSERT_OK(write(0, all));
   const wire::ReadRequest request = read_request(where_, run_and_single_bytes());
@@ -146,7 +146,7 @@ TEST_F(PeerWhereItCanBeHadTest, AStreamThatContinuesThroughTheCacheCountsAsAFall
   EXPECT_EQ(world_.io().counters().fallbacks(Lane::kDirect, Direction::kRead), 1U);
 }
 
-TEST_F(PeerWhereItCanBeHadTest, ADeviceThatRefusesAtTheStartIsNotAskedLater) {
+TEST_F(ConfiguredPeerTest, ADeviceThatRefusesAtTheStartIsNotAskedLater) {
   world_.storage(0).refuse_device_memory();
   world_.restart();
   const Bytes data = pattern(1, 49 * 4096);
@@ -157,7 +157,7 @@ TEST_F(PeerWhereItCanBeHadTest, ADeviceThatRefusesAtTheStartIsNotAskedLater) {
   EXPECT_EQ(fallbacks(Direction::kWrite), 1U);
 }
 
-TEST_F(PeerWhereItCanBeHadTest, AnyStorageErrorBecomesTheReplyAndGivesTheBuffersBack) {
+TEST_F(ConfiguredPeerTest, AnyStorageErrorBecomesTheReplyAndGivesTheBuffersBack) {
   ASSERT_OK(write(0, pattern(1, kStreamBytes)));
   for (std::uint64_t nth = 1; nth < 20; nth += 3) {
     world_.storage(0).add({.op = BytestreamOp::kRead, .nth = nth, .status = Errc::kIoError});
