@@ -69,13 +69,13 @@ job::Task<Result<void>> Mirrors::load() {
 void Mirrors::start(const RegistrationOptions& options, job::NetworkContext& network, Random& random) {
   self_ = options.self.id;
   identity_ = identity_of(options, parts_.options.fs);
-  keeper_ = std::make_unique<GroupKeeper>(options.meta, network, identity_, random);
+  group_records_ = std::make_unique<GroupRecordClient>(options.meta, network, identity_, random);
   peers_ = std::make_unique<MirrorPeers>(network, identity_, random);
   job::spawn(gate_, run());
 }
 
 job::Task<void> Mirrors::hand_over() {
-  if (keeper_ == nullptr || groups_.empty()) co_return;
+  if (group_records_ == nullptr || groups_.empty()) co_return;
   leaving_ = true;
   job::DeadlineScope patience(parts_.executor, parts_.executor.now() + kHandOver, stopping_);
   while (!is_handed_over()) {
@@ -116,7 +116,7 @@ job::Task<void> Mirrors::stop() {
 Result<std::shared_ptr<PrimaryTerm>> Mirrors::leading(TargetId id) {
   const MirrorGroup* const group = find(id);
   if (group != nullptr && group->term != nullptr && group->term->leads()) return group->term;
-  if (group == nullptr && keeper_ != nullptr && asked_for_.size() < kMostAsked) {
+  if (group == nullptr && group_records_ != nullptr && asked_for_.size() < kMostAsked) {
     asked_for_.insert(id);
     woken_.set();
   }
@@ -192,7 +192,7 @@ bool Mirrors::is_map_short() const {
 }
 
 job::Task<void> Mirrors::fetch_map() {
-  auto map = co_await keeper_->map(stopping_);
+  auto map = co_await group_records_->map(stopping_);
   if (map) peers_->set_map(*std::move(map));
 }
 
@@ -206,14 +206,14 @@ job::Task<void> Mirrors::read_records() {
   }
   Result<std::vector<DataGroup>> found = std::vector<DataGroup>();
   if (now >= lists_from_) {
-    found = co_await keeper_->of_server(self_, stopping_);
+    found = co_await group_records_->of_server(self_, stopping_);
     heard_ = heard_ || found || found.code() == Errc::kNotSupported;  // a version without groups
     lists_from_ = parts_.executor.now() + (heard_ ? kListPause : kUnheard);
   } else if (!asked_for_.empty() && now >= asks_from_) {
     std::vector<TargetId> wanted(asked_for_.begin(), asked_for_.end());
     asked_for_.clear();
     asks_from_ = now + kAskPause;
-    found = co_await keeper_->read(std::move(wanted), stopping_);
+    found = co_await group_records_->read(std::move(wanted), stopping_);
   } else if (now >= reads_from_) {
     reads_from_ = now + (doubt_ ? kAskPause : timing_.read_record);
     std::vector<TargetId> wanted;
@@ -223,7 +223,7 @@ job::Task<void> Mirrors::read_records() {
       if (wanted.size() < wire::kMaxGroupsAsked && (doubt_ || group->fresh || silent)) wanted.push_back(id);
     }
     doubt_ = false;
-    found = co_await keeper_->read(std::move(wanted), stopping_);
+    found = co_await group_records_->read(std::move(wanted), stopping_);
   }
   if (found) {
     for (const DataGroup& record : *found) learn(record);

@@ -8,7 +8,7 @@
 
 #include "group/timing.h"
 #include "job/gate.h"
-#include "server/io/mirror/group_keeper.h"
+#include "server/io/mirror/group_record_client.h"
 #include "server/io/mirror/member.h"
 #include "server/io/mirror/member_replacer.h"
 #include "server/io/mirror/mirror_group.h"
@@ -99,7 +99,7 @@ class Mirrors final : public MirrorHost {
   const group::Timing timing_;
   const MonoTime started_;
   rpc::Identity identity_;
-  std::unique_ptr<GroupKeeper> keeper_;  // null: not started
+  std::unique_ptr<GroupRecordClient> group_records_;  // null: not started
   std::unique_ptr<MirrorPeers> peers_;
   ServerId self_;
   CopyPace pace_;

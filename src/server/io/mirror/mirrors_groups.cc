@@ -48,7 +48,7 @@ bool is_nobody_older(const MirrorGroup& group) {
 
 MirrorGroup* Mirrors::learn(const DataGroup& record) {
   MirrorGroup* const group = find_or_make(record);
-  if (group == nullptr || keeper_ == nullptr) return nullptr;
+  if (group == nullptr || group_records_ == nullptr) return nullptr;
   if (record.epoch > group->record.epoch) {
     group->record = record;
     group->fresh_others.clear();
@@ -184,7 +184,7 @@ job::Task<void> Mirrors::alter(MirrorGroup& group, Alteration what, job::StopTok
     request.from_epoch = group.record.epoch;
     request.by = group.self;
     request.next = next;
-    const auto reply = co_await keeper_->change(std::move(request), stop);
+    const auto reply = co_await group_records_->change(std::move(request), stop);
     if (!reply) {
       if (const auto more = keeper_log_.admit())
         SPATE_LOG("server/io", warn, "the record of a group cannot be changed now group={} error={}{}", group.id,
@@ -250,7 +250,7 @@ void Mirrors::mind_members(PrimaryTerm& term) {
 }
 
 bool Mirrors::must_take_over(const MirrorGroup& group) const {
-  if (!group.serves() || group.lacks_all || keeper_ == nullptr || stopping_.stopped()) return false;
+  if (!group.serves() || group.lacks_all || group_records_ == nullptr || stopping_.stopped()) return false;
   const MonoTime now = parts_.executor.now();
   if (group.fresh && group.is_primary() && is_nobody_older(group)) return true;
   if (group.fresh) {
@@ -281,7 +281,7 @@ job::Task<void> Mirrors::take_over(MirrorGroup& group) {
             group.record.primary, group.record.epoch);
   bool made = false;
   while (!stopping_.stopped()) {
-    const auto reply = co_await keeper_->change(request, stopping_);
+    const auto reply = co_await group_records_->change(request, stopping_);
     if (reply && reply->now.epoch > request.from_epoch) {
       made = reply->made;
       learn(reply->now);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/io/mirror/group_keeper.h"
+#include "server/io/mirror/group_record_client.h"
 
 #include <algorithm>
 
@@ -8,25 +8,26 @@
 namespace spate::io {
 namespace {
 
-constexpr Duration kKeeperPatience = std::chrono::seconds(1);
+constexpr Duration kCallTimeout = std::chrono::seconds(1);
 constexpr std::uint32_t kGroupsRoom = 256 * 1024;  // of the largest reply
 constexpr std::uint32_t kWholeMapRoom = 4U << 20U;
 
 }  // namespace
 
-GroupKeeper::GroupKeeper(const ServerEntry& meta, job::NetworkContext& network, rpc::Identity& identity, Random& random)
+GroupRecordClient::GroupRecordClient(const ServerEntry& meta, job::NetworkContext& network, rpc::Identity& identity,
+                                     Random& random)
     : executor_(network.executor()), meta_(rpc::channel_to(meta), network, identity, random) {}
 
-rpc::CallOptions GroupKeeper::options(job::StopToken stop) const {
+rpc::CallOptions GroupRecordClient::options(job::StopToken stop) const {
   rpc::CallOptions options;
-  options.deadline = executor_.now() + kKeeperPatience;
+  options.deadline = executor_.now() + kCallTimeout;
   options.stop = stop;
   options.priority = wire::Priority::kControl;
   options.reply_room = kGroupsRoom;
   return options;
 }
 
-job::Task<Result<std::vector<DataGroup>>> GroupKeeper::ask(wire::DataGroupsRequest request, job::StopToken stop) {
+job::Task<Result<std::vector<DataGroup>>> GroupRecordClient::ask(wire::DataGroupsRequest request, job::StopToken stop) {
   std::vector<DataGroup> found;
   const std::vector<TargetId> wanted = request.groups;
   for (bool more = true; more;) {
@@ -46,7 +47,7 @@ job::Task<Result<std::vector<DataGroup>>> GroupKeeper::ask(wire::DataGroupsReque
   co_return found;
 }
 
-job::Task<Result<std::vector<DataGroup>>> GroupKeeper::read(std::vector<TargetId> groups, job::StopToken stop) {
+job::Task<Result<std::vector<DataGroup>>> GroupRecordClient::read(std::vector<TargetId> groups, job::StopToken stop) {
   wire::DataGroupsRequest request;
   request.groups = std::move(groups);
   if (request.groups.empty()) co_return std::vector<DataGroup>();
@@ -54,20 +55,21 @@ job::Task<Result<std::vector<DataGroup>>> GroupKeeper::read(std::vector<TargetId
   co_return found;
 }
 
-job::Task<Result<std::vector<DataGroup>>> GroupKeeper::of_server(ServerId server, job::StopToken stop) {
+job::Task<Result<std::vector<DataGroup>>> GroupRecordClient::of_server(ServerId server, job::StopToken stop) {
   wire::DataGroupsRequest request;
   request.server = server;
   auto found = co_await ask(std::move(request), stop);
   co_return found;
 }
 
-job::Task<Result<wire::ChangeGroupReply>> GroupKeeper::change(wire::ChangeGroupRequest request, job::StopToken stop) {
+job::Task<Result<wire::ChangeGroupReply>> GroupRecordClient::change(wire::ChangeGroupRequest request,
+                                                                    job::StopToken stop) {
   const rpc::CallOptions how = options(stop);
   auto reply = co_await meta_.call<wire::ChangeGroupReply>(request, how);
   co_return reply;
 }
 
-job::Task<Result<ClusterMap>> GroupKeeper::map(job::StopToken stop) {
+job::Task<Result<ClusterMap>> GroupRecordClient::map(job::StopToken stop) {
   rpc::CallOptions how = options(stop);
   how.reply_room = kWholeMapRoom;
   const wire::ClusterMapRequest request;

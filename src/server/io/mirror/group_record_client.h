@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GroupKeeper: the meta server, as the keeper of the groups' records.
+// GroupRecordClient: reads and changes the groups' records, which the meta server keeps.
 #pragma once
 
 #include <vector>
@@ -12,11 +12,11 @@ namespace spate::io {
 
 /// One executor; pinned. Any number of calls at once. Network, identity and random numbers outlive it. The meta server
 /// has a second for each request; read() and of_server() send a request for each page.
-class GroupKeeper {
+class GroupRecordClient {
  public:
-  GroupKeeper(const ServerEntry& meta, job::NetworkContext& network, rpc::Identity& identity, Random& random);
-  GroupKeeper(const GroupKeeper&) = delete;
-  GroupKeeper& operator=(const GroupKeeper&) = delete;
+  GroupRecordClient(const ServerEntry& meta, job::NetworkContext& network, rpc::Identity& identity, Random& random);
+  GroupRecordClient(const GroupRecordClient&) = delete;
+  GroupRecordClient& operator=(const GroupRecordClient&) = delete;
 
   /// Returns those of `groups` that exist. At most wire::kMaxGroupsAsked may be asked for.
   job::Task<Result<std::vector<DataGroup>>> read(std::vector<TargetId> groups, job::StopToken stop);
