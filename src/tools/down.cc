@@ -96,7 +96,7 @@ std::size_t stop_orphans(Context& context, const std::string& folder, int& code)
 int end_orphans(Context& context, const std::string& folder, const Error& why) {
   int code = kExitOk;
   const std::size_t stopped = stop_orphans(context, folder, code);
-  if (const auto ended = stop_members(running_keepers(folder)); !ended) code = context.fail(ended.error());
+  if (const auto ended = stop_members(running_supervisors(folder)); !ended) code = context.fail(ended.error());
   if (stopped == 0 && code == kExitOk) return context.fail(why);
   std::ignore = forget_file_system(config_path(folder));
   if (context.json) {
@@ -175,7 +175,7 @@ int run_down(Context& context, const DownOptions& options) {
     stopped += stop_all(context, *folder, servers, code);
   stopped += stop_orphans(context, *folder, code);
   // Last: a meta server that ends gives its part to another one through them.
-  if (const auto ended = stop_members(running_keepers(*folder)); !ended) code = context.fail(ended.error());
+  if (const auto ended = stop_members(running_supervisors(*folder)); !ended) code = context.fail(ended.error());
   if (context.json) {
     context.print_json({{"folder", printable(*folder)}, {"stopped", stopped}});
   } else if (!context.quiet) {

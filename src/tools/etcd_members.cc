@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr Duration kKeeperGrace = std::chrono::seconds(10);
+constexpr Duration kSupervisorGrace = std::chrono::seconds(10);
 
 std::string url_at(const std::string& host, std::uint32_t port) { return fmt::format("https://{}:{}", host, port); }
 std::string settings_path(const std::string& folder, const std::string& name) {
@@ -50,7 +50,7 @@ std::string address_of(const std::string& folder, const std::string& name) {
   return "tcp" + url.get_ref<const std::string&>().substr(5);
 }
 
-Result<Keeper> start_keeper(const std::string& folder, const std::string& name) {
+Result<EtcdSupervisor> start_supervisor(const std::string& folder, const std::string& name) {
   const std::string log = member_log(folder, name);
   ::mkdir((folder + "/log").c_str(), 0700);
   const UniqueFd out(::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640));
@@ -61,9 +61,10 @@ Result<Keeper> start_keeper(const std::string& folder, const std::string& name) 
     if (!std::string_view(*entry).starts_with("ETCD_")) environment.emplace_back(*entry);
   }
   const std::string own = fs::read_symlink("/proc/self/exe").string();
-  Keeper keeper{0, name};
-  SPATE_TRY(keeper.pid, spawn_in_background({own, "coord", "run", folder, name}, std::move(environment), out.get()));
-  return keeper;
+  EtcdSupervisor supervisor{0, name};
+  SPATE_TRY(supervisor.pid,
+            spawn_in_background({own, "coord", "run", folder, name}, std::move(environment), out.get()));
+  return supervisor;
 }
 
 }  // namespace
@@ -151,23 +152,24 @@ std::vector<std::string> members_of(const std::string& folder) {
   return names;
 }
 
-Result<std::vector<Keeper>> start_members(const std::string& folder, MonoTime until) {
-  const std::vector<Keeper> before = running_keepers(folder);
-  std::vector<Keeper> started;
+Result<std::vector<EtcdSupervisor>> start_members(const std::string& folder, MonoTime until) {
+  const std::vector<EtcdSupervisor> before = running_supervisors(folder);
+  std::vector<EtcdSupervisor> started;
   Result<void> good;
   for (const std::string& name : members_of(folder)) {
-    if (std::ranges::any_of(before, [&](const Keeper& keeper) { return keeper.name == name; })) continue;
-    auto keeper = start_keeper(folder, name);
-    if (keeper) started.push_back(*std::move(keeper));
-    if (!keeper) good = std::move(keeper).error();
+    if (std::ranges::any_of(before, [&](const EtcdSupervisor& supervisor) { return supervisor.name == name; }))
+      continue;
+    auto supervisor = start_supervisor(folder, name);
+    if (supervisor) started.push_back(*std::move(supervisor));
+    if (!supervisor) good = std::move(supervisor).error();
   }
   SystemClock clock;
-  for (const Keeper& keeper : started) {
-    const std::string address = address_of(folder, keeper.name);
+  for (const EtcdSupervisor& supervisor : started) {
+    const std::string address = address_of(folder, supervisor.name);
     while (good && !answers({address})) {
       if (address.empty() || clock.now() >= until) {
-        good = Error::told(Errc::kUnreachable,
-                           fmt::format("{} does not start; its log: {}", keeper.name, member_log(folder, keeper.name)));
+        good = Error::told(Errc::kUnreachable, fmt::format("{} does not start; its log: {}", supervisor.name,
+                                                           member_log(folder, supervisor.name)));
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
@@ -177,11 +179,11 @@ Result<std::vector<Keeper>> start_members(const std::string& folder, MonoTime un
   return std::move(good).error();
 }
 
-Result<void> stop_members(const std::vector<Keeper>& keepers) {
-  for (const Keeper& keeper : keepers) ::kill(keeper.pid, SIGTERM);  // to all at once
+Result<void> stop_members(const std::vector<EtcdSupervisor>& supervisors) {
+  for (const EtcdSupervisor& supervisor : supervisors) ::kill(supervisor.pid, SIGTERM);  // to all at once
   Result<void> good;
-  for (const Keeper& keeper : keepers) {
-    auto ended = end_process(keeper.pid, keeper.name, kKeeperGrace);
+  for (const EtcdSupervisor& supervisor : supervisors) {
+    auto ended = end_process(supervisor.pid, supervisor.name, kSupervisorGrace);
     if (!ended) good = std::move(ended);
   }
   return good;

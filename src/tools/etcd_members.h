@@ -45,18 +45,18 @@ Result<void> create_members(const std::string& folder, FsId fs, const std::vecto
 std::vector<std::string> members_of(const std::string& folder);
 std::string member_log(const std::string& folder, const std::string& name);
 
-/// A running keeper: the process that keeps one member running.
-struct Keeper {
+/// A running supervisor: the process that keeps one member running.
+struct EtcdSupervisor {
   int pid = 0;
   std::string name;
 };
-std::vector<Keeper> running_keepers(const std::string& folder);
-/// Starts keepers for members that have none, and waits until each member listens. Yields those started.
-Result<std::vector<Keeper>> start_members(const std::string& folder, MonoTime until);
-/// Ends keepers and with them their members.
-Result<void> stop_members(const std::vector<Keeper>& keepers);
+std::vector<EtcdSupervisor> running_supervisors(const std::string& folder);
+/// Starts supervisors for members that have none, and waits until each member listens. Yields those started.
+Result<std::vector<EtcdSupervisor>> start_members(const std::string& folder, MonoTime until);
+/// Ends supervisors and with them their members.
+Result<void> stop_members(const std::vector<EtcdSupervisor>& supervisors);
 
-/// Runs as a keeper until SIGTERM: starts `etcd`, and starts it again whenever it ends. The member ends when this
+/// Runs as a supervisor until SIGTERM: starts `etcd`, and starts it again whenever it ends. The member ends when this
 /// process ends, in whatever way. Returns the exit code.
 int keep_member(const std::string& folder, const std::string& name);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds servers and keepers of etcd in /proc, whether they have pid files or not.
+// Finds servers and supervisors of etcd in /proc, whether they have pid files or not.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -82,8 +82,8 @@ std::vector<RunningServer> running_servers() {
   return all;
 }
 
-std::vector<Keeper> running_keepers(const std::string& folder) {
-  std::vector<Keeper> all;
+std::vector<EtcdSupervisor> running_supervisors(const std::string& folder) {
+  std::vector<EtcdSupervisor> all;
   for (const auto& [process, pid] : processes()) {
     if (!is_own(process)) continue;
     const auto words = command_line_of(process);

@@ -49,7 +49,7 @@ constexpr Duration kStartTimeout = std::chrono::seconds(60);  // a store may hav
 constexpr Duration kElectionTimeout = std::chrono::seconds(30);
 
 struct Started {
-  std::vector<Keeper> keepers;
+  std::vector<EtcdSupervisor> supervisors;
   std::vector<StartedServer> servers;
   std::size_t running = 0;  // before this call
 };
@@ -58,7 +58,7 @@ void stop_started(const std::string& folder, const Started& started) {
   for (const StartedServer& server : started.servers) {
     std::ignore = stop_server(folder, server.server, server.pid, std::chrono::seconds(2));
   }
-  std::ignore = stop_members(started.keepers);
+  std::ignore = stop_members(started.supervisors);
 }
 
 /// The option, as written, that does not agree with this file system; empty: all do.
@@ -178,14 +178,14 @@ int start_all(Context& context, const UpOptions& options) {
   }
   SystemClock clock;
   const MonoTime until = clock.now() + kStartTimeout;
-  auto keepers = start_members(folder, until);
-  if (!keepers) return context.fail(keepers.error());
+  auto supervisors = start_members(folder, until);
+  if (!supervisors) return context.fail(supervisors.error());
   auto started = start_missing(context, folder, config);
   if (!started) {
-    std::ignore = stop_members(*keepers);
+    std::ignore = stop_members(*supervisors);
     return context.fail(started.error());
   }
-  started->keepers = *std::move(keepers);
+  started->supervisors = *std::move(supervisors);
   int code = kExitOk;
   for (const StartedServer& server : started->servers) {
     const std::string why_not = wait_ready(folder, server, until);

@@ -19,8 +19,8 @@ METAS, IOS, VOTES = 3, 1, 3
 NAMER = os.path.join(BIN, "steady_namer")
 
 
-def keepers(fs):
-    """Returns {name of the member: (pid of its keeper, pid of etcd or 0)}."""
+def supervisors(fs):
+    """Returns {name of the member: (pid of its supervisor, pid of etcd or 0)}."""
     found = {}
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -41,7 +41,7 @@ def leads(fs):
 
 def up(fs, *more):
     fs.spate("up", "-q", "--dir", fs.dir, "--meta", str(METAS), "--io", str(IOS), "--port", str(fs.port), *more)
-    fs.seen.update(pid for pair in keepers(fs).values() for pid in pair if pid)
+    fs.seen.update(pid for pair in supervisors(fs).values() for pid in pair if pid)
     leads(fs)
 
 
@@ -87,16 +87,16 @@ class Namer:
 
 
 def any_process_is_killed(fs):
-    """Kills a keeper, a member of etcd, a backup and the primary, one after the other."""
+    """Kills a supervisor, a member of etcd, a backup and the primary, one after the other."""
     namer = Namer(fs, "names")
     namer.goes_on()
-    before = keepers(fs)
+    before = supervisors(fs)
     os.kill(before["etcd-1"][1], signal.SIGKILL)  # starts again by itself
     namer.goes_on()
-    wait_until(lambda: keepers(fs)["etcd-1"][1] not in (0, before["etcd-1"][1]), "etcd-1 is started again", 30)
-    fs.seen.add(keepers(fs)["etcd-1"][1])
+    wait_until(lambda: supervisors(fs)["etcd-1"][1] not in (0, before["etcd-1"][1]), "etcd-1 is started again", 30)
+    fs.seen.add(supervisors(fs)["etcd-1"][1])
     os.kill(before["etcd-2"][0], signal.SIGKILL)  # its member ends with it
-    wait_until(lambda: not alive(before["etcd-2"][1]), "etcd-2 ends with its keeper")
+    wait_until(lambda: not alive(before["etcd-2"][1]), "etcd-2 ends with its supervisor")
     namer.goes_on()
     check(sum(not row["up"] for row in rows(fs) if "etcd" in row) == 1, "status does not show the member that is gone")
     done = fs.run("doctor", "--json")
@@ -110,7 +110,7 @@ def any_process_is_killed(fs):
         namer.goes_on()
         up(fs)
     whole(fs)
-    check(sorted(keepers(fs)) == ["etcd-1", "etcd-2", "etcd-3"], "`spate up` has not started what was missing")
+    check(sorted(supervisors(fs)) == ["etcd-1", "etcd-2", "etcd-3"], "`spate up` has not started what was missing")
     namer.end()
 
 
@@ -169,7 +169,7 @@ def a_revoked_key_stays_revoked(fs):
 
 
 def down_and_up(fs):
-    before = keepers(fs)
+    before = supervisors(fs)
     fs.spate("down", "-q", "--dir", fs.dir)
     check(not any(alive(pid) for pair in before.values() for pid in pair if pid), "etcd goes on after `spate down`")
     key = fs.dir + "/coord/tls/key.pem"
@@ -189,9 +189,9 @@ def etcd_folders(fs):
 
 
 def end_etcd(fs):
-    for keeper, etcd in keepers(fs).values():
-        os.kill(keeper, signal.SIGTERM)
-        wait_until(lambda: not alive(keeper) and not (etcd and alive(etcd)), "etcd ends")
+    for supervisor, etcd in supervisors(fs).values():
+        os.kill(supervisor, signal.SIGTERM)
+        wait_until(lambda: not alive(supervisor) and not (etcd and alive(etcd)), "etcd ends")
 
 
 def etcd_is_lost(fs):
@@ -270,7 +270,7 @@ def main():
             skip("spated was built without libcurl")
         check(done.returncode == 0, "up: " + done.stderr)
         leads(fs)
-        fs.seen.update(pid for pair in keepers(fs).values() for pid in pair if pid)
+        fs.seen.update(pid for pair in supervisors(fs).values() for pid in pair if pid)
         fs.spate("put", "spate:/a", input=b"kept")
         strangers(fs)
         any_process_is_killed(fs)

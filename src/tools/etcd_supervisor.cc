@@ -27,7 +27,7 @@ pid_t start(const std::string& program, const std::string& settings) {
   const pid_t child = ::fork();
   if (child != 0) return child;
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(127);  // the keeper ended before the prctl call
+  if (::getppid() != parent) ::_exit(127);  // the supervisor ended before the prctl call
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
