@@ -193,8 +193,8 @@ def foreign_home(root):
             os.chmod(evil, 0o755)
 
         check(as_stranger(prepare) == 0, "nothing prepared")
-        for keeper in ([bystander.pid, started], [1 << 22, 1]):
-            told = json.dumps({"job": "c", "hosts": ["one"], "launcher": evil + " {host}", "base": root, "keeper": keeper})
+        for supervisor in ([bystander.pid, started], [1 << 22, 1]):
+            told = json.dumps({"job": "c", "hosts": ["one"], "launcher": evil + " {host}", "base": root, "keeper": supervisor})
             check(as_stranger(lambda told=told: write(state + "/control.json", told)) == 0, "no note")
             for words in (("down",), ("status",), ("stage-in", "/etc/hostname", "spate:/x")):
                 refused(job(root, *words, "--id", "c", home=home), "another user's")

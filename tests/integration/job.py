@@ -19,7 +19,7 @@ from cluster import BIN, SPATE, alive, check, make_tree, same_tree, wait_until
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.environ["SPATE_SOURCE"] + "/packaging/slurm")
-from spate_job_keeper import Keeper  # noqa: E402
+from spate_job_supervisor import JobSupervisor  # noqa: E402
 from spate_job_node import Node, Restarts  # noqa: E402
 
 STARTED = []
@@ -224,9 +224,9 @@ def crashing_server(root):
     told = said.getvalue()
     check(told.count("lost") == 1 and "server 2 has ended 8 times, and is not started again: it does not find" in told, "it says: " + told)
     with contextlib.redirect_stderr(noted):
-        Keeper({"launcher": "local", "hosts": ["a"]}, pathlib.Path(node.folder), []).take(told.strip())
+        JobSupervisor({"launcher": "local", "hosts": ["a"]}, pathlib.Path(node.folder), []).take(told.strip())
     with open(node.folder + "/lost", encoding="utf-8") as file:
-        check("on a: server 2 has ended" in file.read(), "the keeper has not noted it")
+        check("on a: server 2 has ended" in file.read(), "the supervisor has not noted it")
     steady = Restarts(0)
     for end in range(1000, 9000, 1000):
         steady.end(end)
@@ -326,7 +326,7 @@ def main():
         os.kill(job.control()["keeper"][0], signal.SIGKILL)
         wait_until(lambda: not os.listdir(job.disk), "the nodes end without their keeper", 60)
         job.does("down")
-        job.wait_gone("down after the keeper was killed")
+        job.wait_gone("down after the supervisor was killed")
         holds_no_pipe(job)
         node_dies(job)
         killed_while_staging(job)

@@ -33,9 +33,9 @@ def make_order(job, hosts, args, attempt):
             "servers": servers, "base": args.dir, "mount": args.mount, "mount_options": args.mount_options}
 
 
-class Keeper:
+class JobSupervisor:
     """Holds the nodes' processes: start(), wait() for states, keep(), end(), all in one thread. `watched` has the
-    descriptors that become readable when the keeper must end."""
+    descriptors that become readable when the supervisor must end."""
 
     def __init__(self, control, folder, watched):
         self.launcher, self.hosts, self.folder, self.watched = control["launcher"], control["hosts"], folder, watched
@@ -107,7 +107,7 @@ def close_others(kept):
                 pass  # the descriptor that listed the folder
 
 
-def become_keeper(order, control, folder, report, watched):
+def become_supervisor(order, control, folder, report, watched):
     """Runs in the child of `up` and never returns. Writes "up", or the reason of a failure, into `report`. `watched`
     becomes readable when the process `up` ends."""
     os.setsid()
@@ -115,26 +115,26 @@ def become_keeper(order, control, folder, report, watched):
     for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(name, lambda *_: os.write(told[1], b"x"))
     close_others({*told, report, *watched})
-    keeper = Keeper(control, folder, [told[0], *watched])
+    supervisor = JobSupervisor(control, folder, [told[0], *watched])
     answer = ""
     try:
         log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         for number, source in ((0, os.open(os.devnull, os.O_RDWR)), (1, log), (2, log)):
             os.dup2(source, number)
         write_file(folder / "control.json", json.dumps(dict(control, keeper=identity(os.getpid()))))
-        keeper.start(order)
-        keeper.wait("ready")
-        tell_all(keeper.nodes, "mount")
-        keeper.wait("up")
+        supervisor.start(order)
+        supervisor.wait("ready")
+        tell_all(supervisor.nodes, "mount")
+        supervisor.wait("up")
         os.write(report, b"up\n")
         os.close(report)
-        del keeper.watched[-1]  # `up` may end now
-        keeper.keep()
+        del supervisor.watched[-1]  # `up` may end now
+        supervisor.keep()
     except Exception as error:  # report every error to the user, and free the nodes
-        taken = any(now == "taken" for now, _ in keeper.states.values())
+        taken = any(now == "taken" for now, _ in supervisor.states.values())
         answer = "%s %s\n" % ("taken" if taken else "failed", error)
     finally:
-        keeper.end()
+        supervisor.end()
         shutil.rmtree(folder, ignore_errors=True)
         try:
             os.write(report, answer.encode())
