@@ -6,8 +6,8 @@
 #include <array>
 
 #include "fuse/kernel_init.h"
-#include "fuse/lent_rights.h"
 #include "fuse/mount.h"
+#include "fuse/setid_bits.h"
 #include "posix/convert.h"
 #include "wire/xattr_messages.h"
 
@@ -93,7 +93,7 @@ void setattr(fuse_req_t request, fuse_ino_t inode, struct stat* wanted, int what
   Mount& mount = this_mount();
   if ((what & FUSE_SET_ATTR_SIZE) != 0) {
     const bool kills = CurrentRequest::of_this_thread().hints().kills_rights;
-    const auto cleared = kills ? clear_lent_rights(request, inode) : Result<void>();
+    const auto cleared = kills ? clear_setid_bits(request, inode) : Result<void>();
     if (!cleared) return reply_error(request, cleared.error());
     const auto done = cut(request, inode, info, static_cast<std::uint64_t>(wanted->st_size));
     if (!done) return reply_error(request, done.error());

@@ -6,8 +6,8 @@
 #include <array>
 
 #include "fuse/device.h"
-#include "fuse/lent_rights.h"
 #include "fuse/mount.h"
+#include "fuse/setid_bits.h"
 #include "log/log.h"
 #include "posix/sparse.h"
 
@@ -249,7 +249,7 @@ void write(fuse_req_t request, fuse_ino_t inode, const char* data, std::size_t s
   const auto open = open_file(request, info->fh);
   if (!open) return reply_error(request, open.error());
   const bool kills = CurrentRequest::of_this_thread().hints().kills_rights;
-  const auto cleared = clear_lent_rights(request, **open, kills);
+  const auto cleared = clear_setid_bits(request, **open, kills);
   if (!cleared) return reply_error(request, cleared.error());
   const ByteView bytes = as_bytes(std::string_view(data, size));
   if (appends(mount, *info)) return append(request, inode, **open, bytes, *info);
@@ -325,7 +325,7 @@ void copy_file_range(fuse_req_t request, fuse_ino_t, off_t from, fuse_file_info*
   span.to = static_cast<std::uint64_t>(to);
   span.size = std::min<std::uint64_t>(size, kMaxCopyBytes);
   if (span.to >= kMaxFileBytes) return reply_error(request, Errc::kFileTooBig);
-  const auto cleared = clear_lent_rights(request, **target, kills_rights());
+  const auto cleared = clear_setid_bits(request, **target, kills_rights());
   if (!cleared) return reply_error(request, cleared.error());
   mount.pages.spoil(Handle(to_inode));
   const auto copied = run(request, [&](client::Client&) { return (*target)->file->copy_from(*(*source)->file, span); });
@@ -339,7 +339,7 @@ void fallocate(fuse_req_t request, fuse_ino_t inode, int mode, off_t offset, off
   if (!open) return reply_error(request, open.error());
   const auto allocation = posix::allocation_of(mode, offset, size);
   if (!allocation) return reply_error(request, allocation.error());
-  const auto cleared = clear_lent_rights(request, **open, kills_rights());
+  const auto cleared = clear_setid_bits(request, **open, kills_rights());
   if (!cleared) return reply_error(request, cleared.error());
   if (allocation->zero) mount.pages.spoil(Handle(inode));
   reply_done(request, run(request, [&](client::Client&) { return posix::allocate(*(*open)->file, *allocation); }));

@@ -65,7 +65,7 @@ std::optional<AttributeCache::Found> AttributeCache::walk(const wire::NamePath& 
     at = objects_.use(here, now);
     if (at == nullptr) return std::nullopt;
   }
-  if (!at->reply || at->may_lose_rights() || changes_.touch_entries_of(here)) return std::nullopt;
+  if (!at->reply || at->may_lose_setid_bits() || changes_.touch_entries_of(here)) return std::nullopt;
   if (std::exchange(at->listed, false)) listing_credit_.used();
   return Found{at, false};
 }

@@ -39,10 +39,10 @@ struct KeptObject {
 
   /// For an object that has a reply. A write by any user but root clears the bits that lend rights (setuid, setgid).
   /// While a file may be written, only the meta server can tell whether the file still has them.
-  bool may_lose_rights() const {
-    constexpr std::uint32_t kLent = 06000;
+  bool may_lose_setid_bits() const {
+    constexpr std::uint32_t kSetidBits = 06000;
     const Attributes& now = reply->attributes;
-    return now.type == FileType::kRegular && !now.size_known && (now.mode & kLent) != 0;
+    return now.type == FileType::kRegular && !now.size_known && (now.mode & kSetidBits) != 0;
   }
   /// For a file that has a reply: the state of its datafiles. Null if this client does not know it.
   const wire::DataSummary* written_data() const {

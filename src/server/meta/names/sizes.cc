@@ -160,9 +160,9 @@ void begin_truncate(Operation& operation, InodeRecord& inode, std::uint64_t size
   intent.size = size;
   intent.asker = asker_of(operation, opened);
   touch(inode, operation.now());
-  drop_lent_rights(operation.who(), a);
+  drop_setid_bits(operation.who(), a);
   if (inode.write_opens == 0) {
-    if (lends_in_doubt(inode)) drop_lent_rights(a);  // its datafiles will not be asked any more
+    if (lends_in_doubt(inode)) drop_setid_bits(a);  // its datafiles will not be asked any more
     inode.written_by_users = false;
     // If the file has datafiles, a crash of an io machine may have brought back data that an earlier truncation had
     // cut.
@@ -188,18 +188,18 @@ Result<void> after_truncations(Operation& operation, const InodeRecord& inode) {
                                     stop] { return intent_recovery->truncated(handle, stop); });
 }
 
-void drop_lent_rights(Attributes& a) {
+void drop_setid_bits(Attributes& a) {
   a.mode &= ~kSetUid;
   if ((a.mode & kGroupExecute) != 0) a.mode &= ~kSetGid;
 }
 
-void drop_lent_rights(const Credential& who, Attributes& a) {
-  if (!is_root(who)) drop_lent_rights(a);
+void drop_setid_bits(const Credential& who, Attributes& a) {
+  if (!is_root(who)) drop_setid_bits(a);
 }
 
 void note_change_sum(InodeRecord& inode, std::uint64_t change_sum) {
   Attributes& a = inode.attributes;
-  if (inode.written_by_users && change_sum != a.change_sum) drop_lent_rights(a);
+  if (inode.written_by_users && change_sum != a.change_sum) drop_setid_bits(a);
   a.change_sum = change_sum;
 }
 
@@ -216,7 +216,7 @@ job::Task<void> show_as_it_is(Operation& operation, InodeRecord& inode) {
   if (!lends_in_doubt(inode)) co_return;
   const Layout layout = *inode.layout;
   const auto data = co_await operation.core().parts().io->stat(inode.handle(), layout, operation.call().stop);
-  if (!data || data->change_sum != inode.attributes.change_sum) drop_lent_rights(inode.attributes);
+  if (!data || data->change_sum != inode.attributes.change_sum) drop_setid_bits(inode.attributes);
 }
 
 }  // namespace spate::meta

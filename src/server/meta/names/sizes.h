@@ -48,8 +48,8 @@ Result<void> after_truncations(Operation& operation, const InodeRecord& inode);
 // a file open for writing, the bits hold only as long as the sum of the datafiles' change counters equals the inode's.
 
 /// A user other than root has changed the data: clears set-uid and set-gid.
-void drop_lent_rights(const Credential& who, Attributes& attributes);
-void drop_lent_rights(Attributes& attributes);
+void drop_setid_bits(const Credential& who, Attributes& attributes);
+void drop_setid_bits(Attributes& attributes);
 
 /// Sets the inode's change_sum to the present sum of the datafiles' change counters. Clears set-uid and set-gid if a
 /// user may have written since the last sum.

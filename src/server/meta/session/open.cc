@@ -55,7 +55,7 @@ job::Task<Result<wire::OpenReply>> OpenTable::open_existing(Operation& operation
   wire::OpenReply reply;
   reply.truncated = (open_flags & wire::kOpenTruncate) != 0;
   if (reply.truncated) begin_truncate(operation, inode, 0, false, rights);
-  if (reply.truncated && (open_flags & wire::kOpenByUser) != 0) drop_lent_rights(inode.attributes);
+  if (reply.truncated && (open_flags & wire::kOpenByUser) != 0) drop_setid_bits(inode.attributes);
   if ((open_flags & wire::kOpenNotesRead) != 0) {
     SPATE_CO_TRY(std::ignore, note_read(operation, inode));
   }

@@ -12,13 +12,13 @@ namespace {
 
 using FilePtr = std::unique_ptr<client::File>;
 
-constexpr auto kLentReadWrite = static_cast<std::uint8_t>(wire::kOpenRead | wire::kOpenWrite);
+constexpr auto kReadWrite = static_cast<std::uint8_t>(wire::kOpenRead | wire::kOpenWrite);
 constexpr ServerId kBeside{2};
 constexpr std::uint32_t kUser = 1000;
 constexpr std::uint32_t kLending = 06775;
 constexpr std::uint32_t kPlain = 0775;
 
-WorldOptions lent_rights_options() {
+WorldOptions setid_bits_options() {
   WorldOptions options;
   options.io_servers = 2;
   options.bypass = io::BypassPolicy::kWrite;
@@ -33,7 +33,7 @@ client::Options user_options() {
   return options;
 }
 
-class LentRightsTest : public ::testing::Test {
+class SetidBitsTest : public ::testing::Test {
  protected:
   /// A change that a client makes by a file that is open for reading and writing.
   using Change = std::function<Errc(ClientProcess&, client::File&)>;
@@ -45,7 +45,7 @@ class LentRightsTest : public ::testing::Test {
   /// Makes a set-id program of the user with 20,000 bytes and a new name, which it returns.
   std::string make_program() {
     const std::string name = "program" + std::to_string(++programs_);
-    auto made = run(root_, root_.client().create(client::path_from_root(name), kLentReadWrite, {}));
+    auto made = run(root_, root_.client().create(client::path_from_root(name), kReadWrite, {}));
     EXPECT_OK(made);
     const Bytes data(20'000, std::byte{7});
     EXPECT_OK(run(root_, (*made)->write(0, data)));
@@ -66,7 +66,7 @@ class LentRightsTest : public ::testing::Test {
   }
   void expect_mode_after(ClientProcess& client, const Change& change, std::uint32_t expected) {
     const std::string name = make_program();
-    auto opened = run(client, client.client().open(client::path_from_root(name), kLentReadWrite));
+    auto opened = run(client, client.client().open(client::path_from_root(name), kReadWrite));
     ASSERT_OK(opened);
     EXPECT_EQ(mode(root_, name), kLending) << "an open changes nothing";
     EXPECT_EQ(change(client, **opened), Errc::kOk);
@@ -81,18 +81,18 @@ class LentRightsTest : public ::testing::Test {
     expect_mode_after(root_, change, kLending);  // root's changes keep the bits
   }
 
-  World world_{lent_rights_options()};
+  World world_{setid_bits_options()};
   ClientProcess& root_ = world_.start_client();
   ClientProcess& user_ = world_.start_client_beside(kBeside, user_options());
   int programs_ = 0;
 };
 
-TEST_F(LentRightsTest, AWriterThatKeepsAttributesSeesAtOnceThatTheyAreGone) {
+TEST_F(SetidBitsTest, AWriterThatKeepsAttributesSeesAtOnceThatTheyAreGone) {
   client::Options options = user_options();
   options.keep_attributes = true;
   ClientProcess& writer = world_.start_client_beside(kBeside, options);
   const std::string name = make_program();
-  auto opened = run(writer, writer.client().open(client::path_from_root(name), kLentReadWrite));
+  auto opened = run(writer, writer.client().open(client::path_from_root(name), kReadWrite));
   ASSERT_OK(opened);
   EXPECT_EQ(mode(writer, name), kLending);
   EXPECT_OK(run(writer, (*opened)->write(100, Bytes(10))));
@@ -100,7 +100,7 @@ TEST_F(LentRightsTest, AWriterThatKeepsAttributesSeesAtOnceThatTheyAreGone) {
   EXPECT_OK(run(writer, (*opened)->close()));
 }
 
-TEST_F(LentRightsTest, GoWithASmallAndALargeWrite) {
+TEST_F(SetidBitsTest, GoWithASmallAndALargeWrite) {
   for (const std::size_t size : {1U, 15'000U}) {
     expect_gone_after([this, size](ClientProcess& client, client::File& file) {
       const Bytes data(size);
@@ -109,7 +109,7 @@ TEST_F(LentRightsTest, GoWithASmallAndALargeWrite) {
   }
 }
 
-TEST_F(LentRightsTest, GoWithAWriteByTheClientItself) {
+TEST_F(SetidBitsTest, GoWithAWriteByTheClientItself) {
   const std::uint64_t before = world_.bypassed_bytes();
   expect_mode_after(
       user_,
@@ -123,7 +123,7 @@ TEST_F(LentRightsTest, GoWithAWriteByTheClientItself) {
   EXPECT_GT(world_.bypassed_bytes(), before);
 }
 
-TEST_F(LentRightsTest, GoWithAnAppend) {
+TEST_F(SetidBitsTest, GoWithAnAppend) {
   expect_gone_after([this](ClientProcess& client, client::File& file) {
     const Bytes data(10);
     const std::array<ByteView, 1> memory{ByteView(data)};
@@ -131,7 +131,7 @@ TEST_F(LentRightsTest, GoWithAnAppend) {
   });
 }
 
-TEST_F(LentRightsTest, GoWithAHoleAndWithReservedSpace) {
+TEST_F(SetidBitsTest, GoWithAHoleAndWithReservedSpace) {
   for (const bool hole : {true, false}) {
     expect_gone_after([this, hole](ClientProcess& client, client::File& file) {
       return run(client, hole ? file.punch(0, 4096) : file.allocate(0, 4096)).code();
@@ -139,7 +139,7 @@ TEST_F(LentRightsTest, GoWithAHoleAndWithReservedSpace) {
   }
 }
 
-TEST_F(LentRightsTest, GoWithACopy) {
+TEST_F(SetidBitsTest, GoWithACopy) {
   const std::string source = make_program();
   for (const std::uint64_t offset : {0U, 777U}) {  // made by the servers, and by the client
     expect_gone_after([&, this](ClientProcess& client, client::File& file) {
@@ -152,14 +152,14 @@ TEST_F(LentRightsTest, GoWithACopy) {
   }
 }
 
-TEST_F(LentRightsTest, GoWithATruncation) {
+TEST_F(SetidBitsTest, GoWithATruncation) {
   expect_gone_after(
       [this](ClientProcess& client, client::File& file) { return run(client, file.truncate(10)).code(); });
 }
 
-TEST_F(LentRightsTest, SetBetweenTwoWritesTheyGoWithTheSecond) {
+TEST_F(SetidBitsTest, SetBetweenTwoWritesTheyGoWithTheSecond) {
   const std::string name = make_program();
-  auto opened = run(user_, user_.client().open(client::path_from_root(name), kLentReadWrite));
+  auto opened = run(user_, user_.client().open(client::path_from_root(name), kReadWrite));
   ASSERT_OK(opened);
   const Bytes data(100);
   ASSERT_OK(run(user_, (*opened)->write(0, data)));
@@ -175,9 +175,9 @@ TEST_F(LentRightsTest, SetBetweenTwoWritesTheyGoWithTheSecond) {
 }
 
 /// Root's session opens the file for a user and expires. It opens the file again at the user's next write.
-TEST_F(LentRightsTest, GoWithAUsersWriteAfterTheSessionHadRunOut) {
+TEST_F(SetidBitsTest, GoWithAUsersWriteAfterTheSessionHadRunOut) {
   const std::string name = make_program();
-  const auto flags = static_cast<std::uint8_t>(kLentReadWrite | wire::kOpenByUser);
+  const auto flags = static_cast<std::uint8_t>(kReadWrite | wire::kOpenByUser);
   auto opened = run(root_, root_.client().open(client::path_from_root(name), flags));
   ASSERT_OK(opened);
   world_.fabric().links().partition(root_.node(), kMetaServer.value, true);

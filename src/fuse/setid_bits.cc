@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuse/lent_rights.h"
+#include "fuse/setid_bits.h"
 
 #include "fuse/kernel_init.h"
 
 namespace spate::fuse {
 
-Result<void> clear_lent_rights(fuse_req_t request, fuse_ino_t inode) {
+Result<void> clear_setid_bits(fuse_req_t request, fuse_ino_t inode) {
   if (this_mount().credential.uid != 0) return {};
   SPATE_TRY(const auto found, run(request, [&](client::Client& c) { return c.lookup(node(inode)); }));
   const std::uint32_t mode = found.attributes.mode;
@@ -18,9 +18,9 @@ Result<void> clear_lent_rights(fuse_req_t request, fuse_ino_t inode) {
   return {};
 }
 
-Result<void> clear_lent_rights(fuse_req_t request, OpenFile& open, bool kills) {
+Result<void> clear_setid_bits(fuse_req_t request, OpenFile& open, bool kills) {
   if (!kills || open.file->by_user()) return {};
-  return clear_lent_rights(request, open.handle.value);
+  return clear_setid_bits(request, open.handle.value);
 }
 
 bool kills_rights() {

@@ -8,9 +8,9 @@ namespace {
 
 using std::chrono::seconds;
 
-class MetaLentRights : public RoleTest {
+class MetaSetidBits : public RoleTest {
  protected:
-  MetaLentRights() {
+  MetaSetidBits() {
     make_file(root, "f", 10);
     set_mode(root, 06775);
   }
@@ -37,7 +37,7 @@ class MetaLentRights : public RoleTest {
   TestClient user = connect(alice());
 };
 
-TEST_F(MetaLentRights, AreClearedByAWriteAtOnceAndAfterTheClose) {
+TEST_F(MetaSetidBits, AreClearedByAWriteAtOnceAndAfterTheClose) {
   give_to(user);
   ASSERT_OK(open_file(user, "f", wire::kOpenWrite));
   EXPECT_EQ(mode(), 06775U) << "an open is no write";
@@ -50,7 +50,7 @@ TEST_F(MetaLentRights, AreClearedByAWriteAtOnceAndAfterTheClose) {
   EXPECT_FALSE(inode(handle()).written_by_users);
 }
 
-TEST_F(MetaLentRights, AreClearedWhenTheOnlyWriterReportsItsWrite) {
+TEST_F(MetaSetidBits, AreClearedWhenTheOnlyWriterReportsItsWrite) {
   give_to(user);
   ASSERT_OK(open_file(user, "f", wire::kOpenWrite));
   ASSERT_TRUE(write(user, handle(), 20));
@@ -58,7 +58,7 @@ TEST_F(MetaLentRights, AreClearedWhenTheOnlyWriterReportsItsWrite) {
   EXPECT_EQ(inode(handle()).attributes.mode, 0775U);
 }
 
-TEST_F(MetaLentRights, StayWhenNothingIsWritten) {
+TEST_F(MetaSetidBits, StayWhenNothingIsWritten) {
   give_to(user);
   ASSERT_OK(open_file(user, "f", wire::kOpenWrite));
   ASSERT_OK(close_file(user, handle(), Rights::kWrite));
@@ -66,7 +66,7 @@ TEST_F(MetaLentRights, StayWhenNothingIsWritten) {
   EXPECT_EQ(mode(), 06775U);
 }
 
-TEST_F(MetaLentRights, StayWhenRootWrites) {
+TEST_F(MetaSetidBits, StayWhenRootWrites) {
   ASSERT_OK(open_file(root, "f", wire::kOpenWrite));
   ASSERT_TRUE(write(root, handle(), 20));
   EXPECT_EQ(mode(), 06775U);
@@ -76,7 +76,7 @@ TEST_F(MetaLentRights, StayWhenRootWrites) {
 }
 
 /// A mount of root opens files for all users.
-TEST_F(MetaLentRights, AreClearedByAWriteThatRootsSessionMakesForAUser) {
+TEST_F(MetaSetidBits, AreClearedByAWriteThatRootsSessionMakesForAUser) {
   ASSERT_OK(open_file(root, "f", wire::kOpenWrite | wire::kOpenByUser));
   ASSERT_TRUE(write(root, handle(), 20));
   EXPECT_EQ(mode(), 0775U);
@@ -86,7 +86,7 @@ TEST_F(MetaLentRights, AreClearedByAWriteThatRootsSessionMakesForAUser) {
   EXPECT_EQ(mode(), 0775U);
 }
 
-TEST_F(MetaLentRights, WithoutGroupExecuteSetGidLendsNothingAndStays) {
+TEST_F(MetaSetidBits, WithoutGroupExecuteSetGidLendsNothingAndStays) {
   give_to(user);
   set_mode(root, 06765);
   ASSERT_OK(open_file(user, "f", wire::kOpenWrite));
@@ -94,7 +94,7 @@ TEST_F(MetaLentRights, WithoutGroupExecuteSetGidLendsNothingAndStays) {
   EXPECT_EQ(mode(), 02765U);
 }
 
-TEST_F(MetaLentRights, SetDuringAnOpenAreClearedByTheNextWrite) {
+TEST_F(MetaSetidBits, SetDuringAnOpenAreClearedByTheNextWrite) {
   give_to(user);
   set_mode(root, 0775);
   ASSERT_OK(open_file(user, "f", wire::kOpenWrite));
@@ -110,7 +110,7 @@ TEST_F(MetaLentRights, SetDuringAnOpenAreClearedByTheNextWrite) {
 }
 
 /// cp -p and tar set the bits after they have written the data.
-TEST_F(MetaLentRights, SetAfterTheLastCloseStay) {
+TEST_F(MetaSetidBits, SetAfterTheLastCloseStay) {
   const auto made = create(user, "copy", wire::kOpenWrite);
   ASSERT_OK(made);
   const Handle copy = made->object.attributes.handle;
@@ -122,7 +122,7 @@ TEST_F(MetaLentRights, SetAfterTheLastCloseStay) {
   EXPECT_EQ(stat(user, "copy")->mode, 04755U);
 }
 
-TEST_F(MetaLentRights, AreClearedEvenIfTheServerDiesBeforeTheClose) {
+TEST_F(MetaSetidBits, AreClearedEvenIfTheServerDiesBeforeTheClose) {
   give_to(user);
   ASSERT_OK(open_file(user, "f", wire::kOpenWrite));
   ASSERT_TRUE(write(user, handle(), 20));
@@ -135,7 +135,7 @@ TEST_F(MetaLentRights, AreClearedEvenIfTheServerDiesBeforeTheClose) {
   EXPECT_EQ(mode(), 0775U);
 }
 
-TEST_F(MetaLentRights, ATimeThatIsSetMeanwhileDoesNotHideAWrite) {
+TEST_F(MetaSetidBits, ATimeThatIsSetMeanwhileDoesNotHideAWrite) {
   give_to(user);
   ASSERT_OK(open_file(user, "f", wire::kOpenWrite));
   ASSERT_TRUE(write(user, handle(), 20));
@@ -146,7 +146,7 @@ TEST_F(MetaLentRights, ATimeThatIsSetMeanwhileDoesNotHideAWrite) {
   EXPECT_EQ(mode(), 0775U);
 }
 
-TEST_F(MetaLentRights, AreHiddenWhileTheDatafilesCannotBeAsked) {
+TEST_F(MetaSetidBits, AreHiddenWhileTheDatafilesCannotBeAsked) {
   give_to(user);
   const Handle file = handle();
   ASSERT_OK(open_file(user, "f", wire::kOpenWrite));
@@ -158,7 +158,7 @@ TEST_F(MetaLentRights, AreHiddenWhileTheDatafilesCannotBeAsked) {
 }
 
 /// Security attributes are not supported, so there are no file capabilities that a write would have to clear.
-TEST_F(MetaLentRights, NoFileHasCapabilities) {
+TEST_F(MetaSetidBits, NoFileHasCapabilities) {
   wire::SetxattrRequest request;
   request.where = at("f");
   request.name = "security.capability";
