@@ -6,7 +6,7 @@
 
 #include "client/attributes/attribute_cache.h"
 #include "client/attributes/change_plan.h"
-#include "client/bypass/lent_file.h"
+#include "client/bypass/leased_file.h"
 #include "client/data/unsynced.h"
 #include "client/kept_opens.h"
 #include "client/locks/appends.h"
@@ -57,7 +57,7 @@ class Cluster final : private SessionObserver {
   Session& session() { return session_; }
   const Options& options() const { return session_.options(); }
   job::Executor& executor() { return session_.executor(); }
-  LentFiles& lent_files() { return options().lent_files != nullptr ? *options().lent_files : kernel_files_; }
+  LeasedFiles& leased_files() { return options().leased_files != nullptr ? *options().leased_files : kernel_files_; }
   EventListener& events() { return events_; }
   Locks& locks() { return locks_; }
   Appends& appends() { return appends_; }
@@ -81,7 +81,7 @@ class Cluster final : private SessionObserver {
   job::Task<void> close_for_sure(wire::CloseWritersRequest request, Limits limits, std::shared_ptr<Closing> closing);
 
   Session session_;
-  KernelLentFiles kernel_files_;
+  KernelLeasedFiles kernel_files_;
   AttributeCache attributes_;
   EventListener events_;
   Locks locks_;

@@ -17,7 +17,7 @@ namespace spate::client {
 
 class Copies;
 class HandoverState;
-class LentFiles;
+class LeasedFiles;
 
 /// For which operations on datafiles of its own machine a client asks for leases, to move the data itself.
 enum class BypassMode : std::uint8_t { kOff = 0, kRead = 1, kWrite = 2 };
@@ -69,7 +69,7 @@ struct Options {
   BypassMode bypass = BypassMode::kOff;
   BypassOptions bypass_when;
   /// Opens the descriptors of leases. Null: as descriptors of the kernel. Not owned; outlives the client.
-  LentFiles* lent_files = nullptr;
+  LeasedFiles* leased_files = nullptr;
   /// Bytes. A larger read or write is divided into several, one after the other.
   std::uint64_t max_transfer_bytes = 256ULL << 20U;
   /// A longer list of pieces is divided, too, because a request must fit into the network's max_unexpected.

@@ -83,10 +83,10 @@ class BypassTest : public ::testing::Test {
   }
   /// Begins a write of the holder that does not end as long as the device is stuck.
   auto begin_stuck_write(client::File& file, const Bytes& data) {
-    holder_->lent().stick(true);
+    holder_->leased().stick(true);
     auto writing = begin_call(*holder_, file.write(0, data));
     world_.run_for(std::chrono::milliseconds(10));
-    EXPECT_EQ(holder_->lent().writing(), 1U);
+    EXPECT_EQ(holder_->leased().writing(), 1U);
     return writing;
   }
 
@@ -134,7 +134,7 @@ TEST_F(BypassTest, ASilentHolderIsFencedAndGetsAnError) {
   const auto writing = begin_stuck_write(*mine, late);
   EXPECT_EQ(write(other_, *theirs, 'x'), Errc::kOk);  // waits for the holder, but with a limit
   EXPECT_EQ(*writing, std::nullopt);
-  holder_->lent().stick(false);
+  holder_->leased().stick(false);
   EXPECT_ERRC(end(writing), Errc::kLostWrite);
   EXPECT_EQ(read(other_, *theirs), filled('x'));
   EXPECT_EQ(write(*holder_, *mine, 'z'), Errc::kOk);
@@ -161,7 +161,7 @@ TEST_F(BypassTest, AServerThatIsStartedAgainEndsWhatAnEarlierOneGranted) {
   const FilePtr theirs = open(other_, "file");
   EXPECT_EQ(write(other_, *theirs, 'x'), Errc::kOk);
   EXPECT_EQ(*writing, std::nullopt);
-  holder_->lent().stick(false);
+  holder_->leased().stick(false);
   EXPECT_ERRC(end(writing), Errc::kLostWrite);
   EXPECT_EQ(read(other_, *theirs), filled('x'));
 }
@@ -173,7 +173,7 @@ TEST_F(BypassTest, ATruncationWaitsForTheHolder) {
   const auto cutting = begin_call(other_, other_.client().truncate(client::path_from_root("file"), 100));
   world_.run_for(std::chrono::milliseconds(100));
   EXPECT_EQ(*cutting, std::nullopt);
-  holder_->lent().stick(false);
+  holder_->leased().stick(false);
   EXPECT_OK(end(writing));
   EXPECT_OK(end(cutting));
   const FilePtr theirs = open(other_, "file");
@@ -192,7 +192,7 @@ TEST_F(FalseFenceTest, ALateWriteIsSeenIfTheDatafileIsNotReplaced) {
   const Bytes late = filled('L');
   const auto writing = begin_stuck_write(*mine, late);
   EXPECT_EQ(write(other_, *theirs, 'x'), Errc::kOk);
-  holder_->lent().stick(false);
+  holder_->leased().stick(false);
   std::ignore = end(writing);
   EXPECT_EQ(read(other_, *theirs), late);
 }

@@ -20,24 +20,24 @@ client::Options small_client_options(ClusterMap map, Key client_key, std::string
 
 namespace {
 
-client::Options with_files(client::Options options, client::LentFiles& files) {
-  options.lent_files = &files;
+client::Options with_files(client::Options options, client::LeasedFiles& files) {
+  options.leased_files = &files;
   return options;
 }
 
 }  // namespace
 
 ClientProcess::ClientProcess(Ether ether, std::uint32_t node, std::uint64_t seed, client::Options options,
-                             LentMachine machine)
+                             LeaseMachine machine)
     : Process(ether, node, seed),
       gate_(executor_),
       work_(executor_),
-      lent_(executor_, random_, std::move(machine)),
-      client_(with_files(std::move(options), lent_), *context_, random_) {}
+      leased_(executor_, random_, std::move(machine)),
+      client_(with_files(std::move(options), leased_), *context_, random_) {}
 
 void ClientProcess::die() {
   alive_ = false;
-  lent_.die();
+  leased_.die();
   quit();
 }
 

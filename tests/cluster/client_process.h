@@ -3,7 +3,7 @@
 #pragma once
 
 #include "client/client.h"
-#include "tests/cluster/lent_files.h"
+#include "tests/cluster/leased_files.h"
 #include "tests/cluster/process.h"
 
 namespace spate::cluster {
@@ -14,7 +14,7 @@ client::Options small_client_options(ClusterMap map, Key client_key, std::string
 /// Tasks that use the client run behind gate(). They check alive() after each await, and end when it is false.
 class ClientProcess final : public Process {
  public:
-  ClientProcess(Ether ether, std::uint32_t node, std::uint64_t seed, client::Options options, LentMachine machine);
+  ClientProcess(Ether ether, std::uint32_t node, std::uint64_t seed, client::Options options, LeaseMachine machine);
 
   void die() override;
   /// Ends the process in order, with its session. Tasks behind the gate must end by themselves.
@@ -23,14 +23,14 @@ class ClientProcess final : public Process {
 
   client::Client& client() { return client_; }
   job::Gate& gate() { return work_; }
-  SimLentFiles& lent() { return lent_; }
+  SimLeasedFiles& leased() { return leased_; }
 
  private:
   job::Task<void> stop();
 
   job::Gate gate_;
   job::Gate work_;
-  SimLentFiles lent_;
+  SimLeasedFiles leased_;
   client::Client client_;
   bool stopping_ = false;
   bool ended_ = false;

@@ -114,7 +114,7 @@ bool FaultDriver::concerns(FaultKind kind, const Target& target, const WatchedRe
   const bool same_server = request.server == target.server;
   if (kind == FaultKind::kStuckHolder) {
     ClientProcess* const holder = scene_.world.client(target.other_node);
-    return same_server && holder != nullptr && holder->lent().writing() > 0;
+    return same_server && holder != nullptr && holder->leased().writing() > 0;
   }
   if (!of_network(kind) && !client_dies) return same_server;
   const ClientId client = target.client == nullptr ? ClientId() : target.client->session();
@@ -245,14 +245,14 @@ void FaultDriver::strike_holder(Target target) {
     target.client = *found;
     target.other_node = target.client->node();
   }
-  target.client->process().lent().stick(true);
+  target.client->process().leased().stick(true);
   // Long enough for a write to begin and to get stuck.
   const Duration span = some_span() + std::chrono::milliseconds(500);
   keep_in_force(FaultKind::kStuckHolder, target, span, [this, node = target.other_node] {
     ClientProcess* const holder = scene_.world.client(node);
     if (holder == nullptr) return;
-    if (holder->lent().writing() > 0 && random_.chance(2, 3)) return kill_stuck(node);
-    holder->lent().stick(false);
+    if (holder->leased().writing() > 0 && random_.chance(2, 3)) return kill_stuck(node);
+    holder->leased().stick(false);
   });
 }
 

@@ -196,7 +196,7 @@ ClientProcess& World::start_client(client::Options options) {
   options.map = settings_.map;
   options.client_key = settings_.client_key;
   options.description = "client " + std::to_string(node);
-  auto process = std::make_unique<ClientProcess>(ether(), node, random_.next(), std::move(options), lent_machine());
+  auto process = std::make_unique<ClientProcess>(ether(), node, random_.next(), std::move(options), lease_machine());
   ClientProcess& client = *process;
   processes_.push_back(std::move(process));
   return client;
@@ -222,8 +222,8 @@ trove::SimDisk* World::disk_of(int fd) {
   return nullptr;
 }
 
-LentMachine World::lent_machine() {
-  LentMachine machine;
+LeaseMachine World::lease_machine() {
+  LeaseMachine machine;
   machine.disk_of = [this](int fd) { return disk_of(fd); };
   machine.later = [this](Duration span, UniqueFunction<void()> action) { at(now() + span, std::move(action)); };
   machine.moved = [this](std::uint64_t bytes) { bypassed_bytes_ += bytes; };

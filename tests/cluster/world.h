@@ -124,7 +124,7 @@ class World {
   MonoTime next_event_time();
   void advance_to(MonoTime when);
   trove::SimDisk* disk_of(int fd);
-  LentMachine lent_machine();
+  LeaseMachine lease_machine();
   Result<std::size_t> read_file(std::uint32_t node, int fd, std::uint64_t offset, MutableByteView out);
 
   ManualClock clock_;

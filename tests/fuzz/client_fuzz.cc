@@ -46,7 +46,7 @@ class Run {
       options.copies = &copies_;
     }
     // No descriptor that a server passes belongs to a file of this machine.
-    LentMachine machine;
+    LeaseMachine machine;
     machine.disk_of = [](int) { return nullptr; };
     machine.later = [](Duration, UniqueFunction<void()>) {};
     machine.moved = [](std::uint64_t) {};

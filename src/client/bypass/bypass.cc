@@ -26,8 +26,8 @@ class TagWatch final : public rpc::Bulk {
 
 }  // namespace
 
-Bypass::Bypass(Session& session, LentFiles& lent_files)
-    : session_(session), lent_files_(lent_files), turn_(session.executor(), 1) {}
+Bypass::Bypass(Session& session, LeasedFiles& leased_files)
+    : session_(session), leased_files_(leased_files), turn_(session.executor(), 1) {}
 
 Bypass::HeldPtr Bypass::find(std::uint32_t slot, bool for_writing) {
   const auto found = slots_.find(slot);
@@ -136,7 +136,7 @@ Result<Bypass::HeldPtr> Bypass::take(rpc::Channel& channel, bmi::Address peer, s
   SPATE_TRY(UniqueFd shared, network.take_descriptor(peer, bmi::Tag(tag)));
   SPATE_TRY(UniqueFd file, network.take_descriptor(peer, bmi::Tag(tag + 1)));
   auto held = std::make_shared<Held>();
-  SPATE_TRY(held->file, lent_files_.open(std::move(shared), std::move(file), request.for_writing));
+  SPATE_TRY(held->file, leased_files_.open(std::move(shared), std::move(file), request.for_writing));
   const LeaseWords& words = held->words();
   const bool sound = words.magic == LeaseWords::kMagic && words.handle == request.handle.value &&
                      words.slot == request.slots[index].slot;

@@ -9,7 +9,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "client/bypass/lent_file.h"
+#include "client/bypass/leased_file.h"
 #include "client/session/limits.h"
 #include "job/semaphore.h"
 #include "rpc/channel.h"
@@ -36,7 +36,7 @@ struct BypassParams {
 class Bypass {
  public:
   /// Both parameters outlive this object.
-  Bypass(Session& session, LentFiles& lent_files);
+  Bypass(Session& session, LeasedFiles& leased_files);
   Bypass(const Bypass&) = delete;
   Bypass& operator=(const Bypass&) = delete;
 
@@ -68,7 +68,7 @@ class Bypass {
   struct Held {
     rpc::Channel* channel = nullptr;
     std::uint64_t id = 0;
-    std::unique_ptr<LentFile> file;  // null: the server granted a lease that this client cannot use
+    std::unique_ptr<LeasedFile> file;  // null: the server granted a lease that this client cannot use
     bool writable = false;
     std::uint64_t read_bytes = 0;
     std::uint64_t written_bytes = 0;
@@ -93,7 +93,7 @@ class Bypass {
   void let_go(std::uint32_t slot, const HeldPtr& held);
 
   Session& session_;
-  LentFiles& lent_files_;
+  LeasedFiles& leased_files_;
   std::unordered_map<std::uint32_t, SlotLeases> slots_;
   std::vector<HeldPtr> ended_;  // leases whose moved bytes have not been reported yet
   std::string refusal_ = "no lease was asked for yet";

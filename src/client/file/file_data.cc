@@ -54,7 +54,7 @@ FileData::FileData(Cluster& cluster, Params params)
       distribution_(params.distribution),
       capability_(params.capability),
       written_(params.written),
-      bypass_(cluster.session(), cluster.lent_files()),
+      bypass_(cluster.session(), cluster.leased_files()),
       read_due_(read_moves_atime(cluster_, params.attributes)) {}
 
 void FileData::note_read() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/cluster/lent_files.h"
+#include "tests/cluster/leased_files.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -14,16 +14,16 @@ constexpr std::uint64_t kStuckNs = 12'000'000'000;
 }  // namespace
 
 /// One lease in the view of the program. After the death of its process it uses memory of its own.
-class SimLentFiles::File final : public client::LentFile, private client::LocalIo {
+class SimLeasedFiles::File final : public client::LeasedFile, private client::LocalIo {
  public:
-  File(SimLentFiles& owner, trove::SimDisk& disk, std::shared_ptr<trove::SimPage> page, trove::SimLentFile lent)
-      : owner_(owner), disk_(disk), page_(std::move(page)), lent_(std::move(lent)) {}
+  File(SimLeasedFiles& owner, trove::SimDisk& disk, std::shared_ptr<trove::SimPage> page, trove::SimLentFile leased)
+      : owner_(owner), disk_(disk), page_(std::move(page)), leased_(std::move(leased)) {}
 
   LeaseWords& words() override { return owner_.alive_ ? page_->words : own_; }
-  bool readable() const override { return lent_.access != trove::Lend::kWrite; }
+  bool readable() const override { return leased_.access != trove::Lend::kWrite; }
   std::optional<std::uint64_t> size() const override {
     if (!owner_.alive_) return std::nullopt;
-    return lent_.file->size();
+    return leased_.file->size();
   }
   bool has_space() const override { return true; }
   void disown() override {}
@@ -43,7 +43,7 @@ class SimLentFiles::File final : public client::LentFile, private client::LocalI
   }
 
   trove::SimDisk& disk() { return disk_; }
-  const trove::SimLentFile& lent() const { return lent_; }
+  const trove::SimLentFile& leased() const { return leased_; }
 
  private:
   ssize_t move_pieces(const Pieces& pieces, bool is_write, bool wait) override {
@@ -61,28 +61,29 @@ class SimLentFiles::File final : public client::LentFile, private client::LocalI
     return static_cast<ssize_t>(moved);
   }
   std::optional<std::size_t> move_one(std::uint64_t offset, MutableByteView memory, bool is_write) {
-    if (!is_write) return lent_.file->read(offset, memory);
-    const auto n = disk_.write_lent(lent_, offset, memory);
+    if (!is_write) return leased_.file->read(offset, memory);
+    const auto n = disk_.write_lent(leased_, offset, memory);
     return n ? std::optional(*n) : std::nullopt;
   }
 
-  SimLentFiles& owner_;
+  SimLeasedFiles& owner_;
   trove::SimDisk& disk_;
   const std::shared_ptr<trove::SimPage> page_;
-  const trove::SimLentFile lent_;
+  const trove::SimLentFile leased_;
   LeaseWords own_;
 };
 
-Result<std::unique_ptr<client::LentFile>> SimLentFiles::open(UniqueFd page, UniqueFd file, bool /*for_writing*/) {
+Result<std::unique_ptr<client::LeasedFile>> SimLeasedFiles::open(UniqueFd page, UniqueFd file, bool /*for_writing*/) {
   trove::SimDisk* const disk = machine_.disk_of(file.get());
   if (disk == nullptr) return Error(Errc::kProtocol, "no descriptor of this machine");
   auto shared = disk->lending().take_page(page.get());
-  auto lent = disk->lending().take_file(file.get());
-  if (shared == nullptr || !lent) return Error(Errc::kProtocol, "not the descriptors of a lease");
-  return std::unique_ptr<client::LentFile>(std::make_unique<File>(*this, *disk, std::move(shared), *std::move(lent)));
+  auto leased = disk->lending().take_file(file.get());
+  if (shared == nullptr || !leased) return Error(Errc::kProtocol, "not the descriptors of a lease");
+  return std::unique_ptr<client::LeasedFile>(
+      std::make_unique<File>(*this, *disk, std::move(shared), *std::move(leased)));
 }
 
-void SimLentFiles::leave_behind(const UnderWay& write) {
+void SimLeasedFiles::leave_behind(const UnderWay& write) {
   /// Keeps the pieces that a write would have written.
   class Recorder final : public client::LocalIo {
    public:
@@ -104,15 +105,15 @@ void SimLentFiles::leave_behind(const UnderWay& write) {
   if (!pieces.empty() && random_.chance(1, 3)) pieces.back().data.resize(random_.below(pieces.back().data.size() + 1));
   trove::SimDisk& disk = write.file->disk();
   UniqueFunction<void()> land(
-      [&disk, lent = write.file->lent(), crashes = disk.statistics().crashes, kept = std::move(pieces)] {
+      [&disk, leased = write.file->leased(), crashes = disk.statistics().crashes, kept = std::move(pieces)] {
         if (disk.statistics().crashes != crashes) return;
-        for (const Piece& piece : kept) std::ignore = disk.write_lent(lent, piece.offset, piece.data);
+        for (const Piece& piece : kept) std::ignore = disk.write_lent(leased, piece.offset, piece.data);
       });
   if (!stuck_ || random_.chance(1, 4)) return land();
   machine_.later(Duration(static_cast<std::int64_t>(random_.below(kStuckNs))), std::move(land));
 }
 
-void SimLentFiles::die() {
+void SimLeasedFiles::die() {
   if (!alive_) return;
   for (const UnderWay& write : under_way_) leave_behind(write);
   under_way_.clear();

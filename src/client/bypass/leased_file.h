@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// LentFile: the datafile and the lease page behind the two descriptors of a bypass lease. LentFiles: makes a LentFile
-// from descriptors of the real kernel, or of a simulated one.
+// LeasedFile: the datafile and the lease page behind the two descriptors of a bypass lease. LeasedFiles: makes a
+// LeasedFile from descriptors of the real kernel, or of a simulated one.
 #pragma once
 
 #include <sys/types.h>
@@ -22,9 +22,9 @@
 namespace spate::client {
 
 /// A datafile and the page of its lease, both open until the destructor. One executor. Running moves keep it alive.
-class LentFile {
+class LeasedFile {
  public:
-  virtual ~LentFile() = default;
+  virtual ~LeasedFile() = default;
 
   /// The lease page. The holder of a read lease uses only its member `state`.
   virtual LeaseWords& words() = 0;
@@ -34,7 +34,7 @@ class LentFile {
   virtual std::optional<std::uint64_t> size() const = 0;
   /// Whether the device has room beyond what its server keeps for records. Writes under a lease do not see that limit.
   virtual bool has_space() const = 0;
-  /// The descriptor belongs to the program by now, so LentFile does not close it.
+  /// The descriptor belongs to the program by now, so LeasedFile does not close it.
   virtual void disown() = 0;
   /// As LocalMove::try_now().
   virtual bool try_now(LocalMove& move) = 0;
@@ -42,20 +42,20 @@ class LentFile {
   virtual job::Task<void> finish(LocalMove& move) = 0;
 };
 
-class LentFiles {
+class LeasedFiles {
  public:
-  virtual ~LentFiles() = default;
+  virtual ~LeasedFiles() = default;
   /// kProtocol: the descriptors are not those of a lease. kBusy: this process has too few free descriptors.
-  virtual Result<std::unique_ptr<LentFile>> open(UniqueFd page, UniqueFd file, bool for_writing) = 0;
+  virtual Result<std::unique_ptr<LeasedFile>> open(UniqueFd page, UniqueFd file, bool for_writing) = 0;
 };
 
 /// Files of this machine's kernel. One executor; calls that may wait for a device run on up to four threads, which
 /// start when they are needed. The destructor waits for these threads.
-class KernelLentFiles final : public LentFiles {
+class KernelLeasedFiles final : public LeasedFiles {
  public:
   /// The executor and this object outlive the opened files. All moves have ended before the destructor is called.
-  explicit KernelLentFiles(job::Executor& executor) : executor_(executor) {}
-  Result<std::unique_ptr<LentFile>> open(UniqueFd page, UniqueFd file, bool for_writing) override;
+  explicit KernelLeasedFiles(job::Executor& executor) : executor_(executor) {}
+  Result<std::unique_ptr<LeasedFile>> open(UniqueFd page, UniqueFd file, bool for_writing) override;
 
  private:
   job::Executor& executor_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/bypass/lent_file.h"
+#include "client/bypass/leased_file.h"
 
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -29,9 +29,9 @@ bool has_room(int fd) {
   return ::getrlimit(RLIMIT_NOFILE, &limit) != 0 || static_cast<rlim_t>(fd) < limit.rlim_cur / 2;
 }
 
-class KernelLentFile final : public LentFile, private FileCalls {
+class KernelLeasedFile final : public LeasedFile, private FileCalls {
  public:
-  KernelLentFile(UniqueFd file, SharedPage page, job::Executor& executor, Workers& workers)
+  KernelLeasedFile(UniqueFd file, SharedPage page, job::Executor& executor, Workers& workers)
       : file_(std::move(file)), page_(std::move(page)), executor_(executor), workers_(workers) {}
 
   /// Checks the file before its first use. False: it is no regular file.
@@ -94,13 +94,13 @@ class KernelLentFile final : public LentFile, private FileCalls {
 
 }  // namespace
 
-Result<std::unique_ptr<LentFile>> KernelLentFiles::open(UniqueFd page, UniqueFd file, bool for_writing) {
+Result<std::unique_ptr<LeasedFile>> KernelLeasedFiles::open(UniqueFd page, UniqueFd file, bool for_writing) {
   SPATE_TRY(SharedPage mapped, SharedPage::map(page.get(), for_writing));
   if (!has_room(file.get())) return Error(Errc::kBusy, "this process has too many files open for a lease");
-  auto lent = std::make_unique<KernelLentFile>(std::move(file), std::move(mapped), executor_, workers_);
-  if (!lent->look_first(latency_, executor_.clock()))
+  auto leased = std::make_unique<KernelLeasedFile>(std::move(file), std::move(mapped), executor_, workers_);
+  if (!leased->look_first(latency_, executor_.clock()))
     return Error(Errc::kProtocol, "the server passed something that is no datafile");
-  return std::unique_ptr<LentFile>(std::move(lent));
+  return std::unique_ptr<LeasedFile>(std::move(leased));
 }
 
 }  // namespace spate::client

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SimLentFiles: the leased datafiles of a simulated process, on the disks of its machine.
+// SimLeasedFiles: the leased datafiles of a simulated process, on the disks of its machine.
 #pragma once
 
 #include <functional>
@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "base/random.h"
-#include "client/bypass/lent_file.h"
+#include "client/bypass/leased_file.h"
 #include "job/executor.h"
 #include "trove/sim/sim_disk.h"
 
 namespace spate::cluster {
 
 /// The functions of the machine that the process uses.
-struct LentMachine {
+struct LeaseMachine {
   /// The disk to which a descriptor belongs; null: none.
   std::function<trove::SimDisk*(int fd)> disk_of;
   /// Calls the function after a while, even if the process is dead by then.
@@ -26,14 +26,14 @@ struct LentMachine {
 
 /// Some moves are done at once, others take a while. Writes wait while the device is stuck (stick()). Only the tasks
 /// that await a waiting write wait for it; the executor goes on.
-class SimLentFiles final : public client::LentFiles {
+class SimLeasedFiles final : public client::LeasedFiles {
  public:
-  SimLentFiles(job::Executor& executor, Random& random, LentMachine machine)
+  SimLeasedFiles(job::Executor& executor, Random& random, LeaseMachine machine)
       : executor_(executor), random_(random), machine_(std::move(machine)) {}
-  SimLentFiles(const SimLentFiles&) = delete;
-  SimLentFiles& operator=(const SimLentFiles&) = delete;
+  SimLeasedFiles(const SimLeasedFiles&) = delete;
+  SimLeasedFiles& operator=(const SimLeasedFiles&) = delete;
 
-  Result<std::unique_ptr<client::LentFile>> open(UniqueFd page, UniqueFd file, bool for_writing) override;
+  Result<std::unique_ptr<client::LeasedFile>> open(UniqueFd page, UniqueFd file, bool for_writing) override;
 
   void stick(bool on) { stuck_ = on; }
   /// The number of writes in flight.
@@ -56,7 +56,7 @@ class SimLentFiles final : public client::LentFiles {
 
   job::Executor& executor_;
   Random& random_;
-  LentMachine machine_;
+  LeaseMachine machine_;
   bool alive_ = true;
   bool stuck_ = false;
   std::list<UnderWay> under_way_;
