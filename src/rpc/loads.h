@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "rpc/busiest.h"
 #include "rpc/call.h"
+#include "rpc/heavy_hitters.h"
 
 namespace spate::rpc {
 
@@ -18,7 +18,7 @@ std::optional<wire::LoadKind> load_kind(wire::Op op);
 class Loads {
  public:
   static constexpr std::size_t kMost = 128;
-  static constexpr Duration kHalfLife = Busiest<std::uint64_t, wire::ClientLoad>::kHalfLife;
+  static constexpr Duration kHalfLife = HeavyHitters<std::uint64_t, wire::ClientLoad>::kHalfLife;
   using Served = rpc::Served;
 
   /// `begun`: the moment from which the times in the replies count.
@@ -32,8 +32,8 @@ class Loads {
   wire::ListFileLoadsReply list_files(MonoTime now) const;
 
  private:
-  Busiest<std::uint64_t, wire::ClientLoad> clients_;  // by client; 0: the servers
-  Busiest<std::uint64_t, wire::FileLoad> files_;      // by handle
+  HeavyHitters<std::uint64_t, wire::ClientLoad> clients_;  // by client; 0: the servers
+  HeavyHitters<std::uint64_t, wire::FileLoad> files_;      // by handle
 };
 
 }  // namespace spate::rpc

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Busiest: counts of the keys that ask for most, in bounded memory.
+// HeavyHitters: counts of the keys that ask for most, in bounded memory.
 #pragma once
 
 #include <algorithm>
@@ -27,14 +27,14 @@ struct Served {
 /// missing. Source: SPACESAVING, sec. 3, with weights that fall by half every kHalfLife. One executor. `About`: a wire
 /// struct with since_ns and kinds.
 template <typename Key, typename About>
-class Busiest {
+class HeavyHitters {
  public:
   static constexpr Duration kHalfLife = std::chrono::seconds(10);
   /// One request weighs as much as this many bytes of data, since it costs about as much.
   static constexpr double kBytesOfARequest = 64.0 * 1024;
 
   /// `begun`: the moment from which the times in the results count.
-  Busiest(MonoTime begun, std::size_t most) : begun_(begun), halved_(begun), most_(most) {}
+  HeavyHitters(MonoTime begun, std::size_t most) : begun_(begun), halved_(begun), most_(most) {}
 
   /// `about()` makes the description of a new key. Constant time, except for a new key (O(most)).
   template <typename MakeAbout>
