@@ -11,6 +11,7 @@
 #include "job/gate.h"
 #include "job/network.h"
 #include "metrics/metrics.h"
+#include "rpc/admission_queue.h"
 #include "rpc/audit.h"
 #include "rpc/authenticator.h"
 #include "rpc/calls.h"
@@ -23,7 +24,6 @@
 #include "rpc/reply_writer.h"
 #include "rpc/slow_requests.h"
 #include "rpc/user_keys.h"
-#include "rpc/waiting_room.h"
 
 namespace spate::rpc {
 
@@ -124,7 +124,7 @@ class Server {
   Operations operations_;
   Calls calls_;
   Places places_;
-  WaitingRoom waiting_;
+  AdmissionQueue waiting_;
   bool beginning_ = false;
   std::size_t refusing_ = 0;
   ReplyGate* gate_to_pass_ = nullptr;

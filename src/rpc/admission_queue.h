@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// WaitingRoom: requests that have arrived while all places are taken.
+// AdmissionQueue: requests that have arrived while all places are taken.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,10 @@ struct Arrived {
 };
 
 /// First come, first served. One executor.
-class WaitingRoom {
+class AdmissionQueue {
  public:
   /// Most bytes of waiting requests: of all peers together, and of one peer.
-  WaitingRoom(std::uint64_t most_bytes, std::uint64_t most_bytes_of_a_peer)
+  AdmissionQueue(std::uint64_t most_bytes, std::uint64_t most_bytes_of_a_peer)
       : most_bytes_(most_bytes), most_bytes_of_a_peer_(most_bytes_of_a_peer) {}
 
   bool empty() const { return requests_.empty(); }
