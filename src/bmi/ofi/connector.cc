@@ -18,7 +18,7 @@ void Connector::connect(Peer& peer) {
   // The time runs from here, since libfabric needs a second of processor time to start, which takes many seconds on a
   // busy machine.
   peer.give_up = state_.clock.now() + std::chrono::milliseconds(state_.options->connect_timeout_ms);
-  agenda_.sweep_at(MonoTime());
+  pending_peers_.sweep_at(MonoTime());
   if (!begun) attempt_failed(peer, begun.error().message());
 }
 

@@ -12,8 +12,8 @@ namespace spate::bmi::ofi {
 /// The module's lock guards it. Life cycle: that of the module.
 class Connector {
  public:
-  Connector(State& state, Endpoints& endpoints, Sessions& sessions, Agenda& agenda)
-      : state_(state), endpoints_(endpoints), sessions_(sessions), agenda_(agenda) {}
+  Connector(State& state, Endpoints& endpoints, Sessions& sessions, PendingPeers& pending_peers)
+      : state_(state), endpoints_(endpoints), sessions_(sessions), pending_peers_(pending_peers) {}
 
   /// See PeerHost.
   void connect(Peer& peer);
@@ -31,7 +31,7 @@ class Connector {
   State& state_;
   Endpoints& endpoints_;
   Sessions& sessions_;
-  Agenda& agenda_;
+  PendingPeers& pending_peers_;
 };
 
 }  // namespace spate::bmi::ofi

@@ -44,7 +44,7 @@ Result<Endpoint*> Endpoints::add(const WireOptions& options, std::string suffix)
   }
   // Memory that cannot be registered moves like any other memory.
   for (const MutableByteView memory : registered_) (void)endpoint.wire->pins().keep(memory).has_value();
-  agenda_.wake();
+  pending_peers_.wake();
   return &endpoint;
 }
 

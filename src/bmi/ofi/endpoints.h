@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "bmi/ofi/agenda.h"
 #include "bmi/ofi/ofi_module.h"
+#include "bmi/ofi/pending_peers.h"
 #include "bmi/ofi/url.h"
 #include "bmi/ofi/wire.h"
 #include "bmi/page_watch.h"
@@ -34,8 +34,8 @@ struct Endpoint {
 /// session.
 class Endpoints {
  public:
-  Endpoints(const Clock& clock, const OfiOptions& options, protocol::EventSet& events, Agenda& agenda)
-      : clock_(clock), options_(options), events_(events), agenda_(agenda) {}
+  Endpoints(const Clock& clock, const OfiOptions& options, protocol::EventSet& events, PendingPeers& pending_peers)
+      : clock_(clock), options_(options), events_(events), pending_peers_(pending_peers) {}
   Endpoints(const Endpoints&) = delete;
   Endpoints& operator=(const Endpoints&) = delete;
 
@@ -72,7 +72,7 @@ class Endpoints {
   const Clock& clock_;
   const OfiOptions& options_;
   protocol::EventSet& events_;
-  Agenda& agenda_;
+  PendingPeers& pending_peers_;
   std::unique_ptr<PageWatch> pages_;
   std::list<Endpoint> all_;
   std::map<std::string, Endpoint*> outbound_;  // by provider and host

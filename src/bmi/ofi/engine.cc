@@ -15,9 +15,10 @@ std::unique_ptr<OfiModule> make_ofi_module(const Clock& clock, OfiOptions option
 Engine::Engine(const Clock& clock, const OfiOptions& options)
     : ModuleBase(clock, options, static_cast<PeerHost&>(*this)),
       timer_(clock),
-      agenda_(clock),
-      endpoints_(clock, state_.ofi_options, events_, agenda_),
-      loop_(EventLoop::Parts{state_, agenda_, endpoints_, sessions_, connector_, acceptance_, sweeper_, timer_}) {
+      pending_peers_(clock),
+      endpoints_(clock, state_.ofi_options, events_, pending_peers_),
+      loop_(
+          EventLoop::Parts{state_, pending_peers_, endpoints_, sessions_, connector_, acceptance_, sweeper_, timer_}) {
   SPATE_CHECK(options.gone_peers_kept >= 1 && options.inbound_limit >= 1);
 }
 
@@ -37,9 +38,9 @@ Result<void> Engine::start(Sink& sink, const NetworkOptions& options) {
   state_.options = &options;
   state_.limits = protocol::limits_of(options, state_.ofi_options.max_announced);
   state_.limits.max_packet = state_.ofi_options.packet_bytes;
-  const bool opened = events_.open() && timer_.open() && agenda_.open() &&
+  const bool opened = events_.open() && timer_.open() && pending_peers_.open() &&
                       events_.add(timer_.descriptor(), EPOLLIN, nullptr) &&
-                      events_.add(agenda_.wake_descriptor(), EPOLLIN, nullptr);
+                      events_.add(pending_peers_.wake_descriptor(), EPOLLIN, nullptr);
   if (!opened) return errno_error(errno, "start of the ofi module");
   endpoints_.watch_pages();
   return {};
@@ -96,7 +97,7 @@ bool Engine::prepare_to_wait() {
 }
 
 MonoTime Engine::begin_grace() {
-  agenda_.sweep_soon();
+  pending_peers_.sweep_soon();
   return state_.clock.now() + std::chrono::milliseconds(state_.ofi_options.cancel_grace_ms);
 }
 

@@ -46,7 +46,7 @@ class Engine final : public protocol::ModuleBase<Engine, OfiModule, State>, priv
  private:
   // PeerHost.
   void connect(Peer& peer) override { connector_.connect(peer); }
-  void keep_turning(Peer& peer) override { agenda_.keep_turning(peer); }
+  void keep_turning(Peer& peer) override { pending_peers_.keep_turning(peer); }
   MonoTime begin_grace() override;
   void stranger_asked(Peer& peer) override { state_.strangers.asked(&peer); }
   void look_at_pages() override { endpoints_.look_at_pages(); }
@@ -54,12 +54,12 @@ class Engine final : public protocol::ModuleBase<Engine, OfiModule, State>, priv
 
   protocol::WakeTimer timer_;
   protocol::EventSet events_;
-  Agenda agenda_;
+  PendingPeers pending_peers_;
   Endpoints endpoints_;
-  Sessions sessions_{state_, agenda_};
-  Connector connector_{state_, endpoints_, sessions_, agenda_};
+  Sessions sessions_{state_, pending_peers_};
+  Connector connector_{state_, endpoints_, sessions_, pending_peers_};
   Acceptance acceptance_{state_, sessions_};
-  Sweeper sweeper_{state_, endpoints_, sessions_, connector_, agenda_};
+  Sweeper sweeper_{state_, endpoints_, sessions_, connector_, pending_peers_};
   EventLoop loop_;
 };
 

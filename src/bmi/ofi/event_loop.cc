@@ -39,17 +39,17 @@ class EventLoop::Client final : public WireClient {
 };
 
 bool EventLoop::poll() {
-  parts_.agenda.awake();
+  parts_.pending_peers.awake();
   bool did = false;
   for (Endpoint& endpoint : parts_.endpoints.all()) did = poll_wire(endpoint) || did;
   did = turn_all() || did;
   parts_.sessions.settle();
   idle_polls_ = did ? 0 : idle_polls_ + 1;
   const bool armed = parts_.timer.armed_for() != MonoTime::never();
-  const MonoTime due = std::min(parts_.agenda.next_sweep(), parts_.timer.armed_for());
+  const MonoTime due = std::min(parts_.pending_peers.next_sweep(), parts_.timer.armed_for());
   if ((++polls_ % 64 == 0 || armed) && parts_.state.clock.now() >= due) {
     if (armed) parts_.timer.drain();
-    if (parts_.state.clock.now() >= parts_.agenda.next_sweep()) parts_.sweeper.sweep();
+    if (parts_.state.clock.now() >= parts_.pending_peers.next_sweep()) parts_.sweeper.sweep();
   }
   return did;
 }
@@ -70,9 +70,9 @@ bool EventLoop::poll_wire(Endpoint& endpoint) {
 
 bool EventLoop::turn_all() {
   bool did = false;
-  parts_.agenda.take_turning([&](Peer& peer) {
+  parts_.pending_peers.take_turning([&](Peer& peer) {
     if (peer.state == PeerPhase::kConnecting && peer.route != nullptr) {
-      if (!peer.wire->resend(*peer.route) && !peer.route->failed) parts_.agenda.keep_turning(peer);
+      if (!peer.wire->resend(*peer.route) && !peer.route->failed) parts_.pending_peers.keep_turning(peer);
     } else {
       did = peer.turn() || did;
     }
@@ -109,14 +109,14 @@ void EventLoop::on_packet(Endpoint& endpoint, ByteView bytes) {
     peer.doomed = true;  // the peer is told of it, since its route is still open
     return parts_.state.lose_later(peer, Errc::kProtocol);
   }
-  parts_.agenda.keep_turning(peer);
+  parts_.pending_peers.keep_turning(peer);
 }
 
 void EventLoop::on_sent(Route& route, bool good) {
   Peer& peer = *static_cast<Peer*>(route.owner);
   if (good) {
     peer.stuck_since = MonoTime::never();
-    return parts_.agenda.keep_turning(peer);
+    return parts_.pending_peers.keep_turning(peer);
   }
   route.failed = true;
   if (peer.state == PeerPhase::kConnecting) return;  // the hello is sent again in a moment
@@ -125,9 +125,9 @@ void EventLoop::on_sent(Route& route, bool good) {
 
 Duration EventLoop::time_to_next_look() const {
   Duration wait = Duration::max();
-  if (parts_.agenda.any_turning() || parts_.endpoints.parting()) wait = kTurnAgain;
-  if (parts_.agenda.next_sweep() != MonoTime::never())
-    wait = std::min(wait, std::max(Duration(1), parts_.agenda.next_sweep() - parts_.state.clock.now()));
+  if (parts_.pending_peers.any_turning() || parts_.endpoints.parting()) wait = kTurnAgain;
+  if (parts_.pending_peers.next_sweep() != MonoTime::never())
+    wait = std::min(wait, std::max(Duration(1), parts_.pending_peers.next_sweep() - parts_.state.clock.now()));
   for (const Endpoint& endpoint : parts_.endpoints.all()) {
     if (endpoint.wire->wait_descriptor() >= 0) continue;
     const Duration most = parts_.sessions.count() == 0 ? kLookAgainIdle : kLookAgainBusy;
@@ -140,7 +140,7 @@ bool EventLoop::prepare_to_wait() {
   for (Endpoint& endpoint : parts_.endpoints.all()) {
     if (!endpoint.ended_reads.empty() || !endpoint.wire->may_sleep()) return false;
   }
-  parts_.agenda.sleep_follows();
+  parts_.pending_peers.sleep_follows();
   const Duration wait = time_to_next_look();
   if (wait != Duration::max()) parts_.timer.arm(parts_.state.clock.now() + wait);
   return true;

@@ -16,7 +16,7 @@ class EventLoop {
   /// The parts that a turn calls; the module owns them.
   struct Parts {
     State& state;
-    Agenda& agenda;
+    PendingPeers& pending_peers;
     Endpoints& endpoints;
     Sessions& sessions;
     Connector& connector;

@@ -15,7 +15,7 @@ void Sessions::open(Peer& peer) {
   peer.pings = 0;
   peer.doomed = false;
   peer.stuck_since = MonoTime::never();
-  agenda_.sweep_at(MonoTime());
+  pending_peers_.sweep_at(MonoTime());
 }
 
 Peer* Sessions::find(std::uint64_t session, const Wire& wire) const {
@@ -30,7 +30,7 @@ bool Sessions::send(Peer& peer, const PacketHeader& header, const Bytes& payload
   encode(header, payload.size(), data);
   std::ranges::copy(payload, data + kHeaderSize);
   ++state_.ofi_counters.packets_sent;
-  if (!peer.wire->send(*peer.route, *buffer, kHeaderSize + payload.size())) agenda_.keep_turning(peer);
+  if (!peer.wire->send(*peer.route, *buffer, kHeaderSize + payload.size())) pending_peers_.keep_turning(peer);
   return true;
 }
 
@@ -50,13 +50,13 @@ void Sessions::lose_peer(Peer& peer, Errc status) {
   }
   close(peer);
   state_.strangers.remove(&peer);
-  agenda_.forget(peer);
+  pending_peers_.forget(peer);
   peer.state = peer.outbound ? PeerPhase::kIdle : PeerPhase::kGone;
   peer.process.reset();
   Wire* const wire = peer.wire;
   peer.disconnected(status);
   if (wire != nullptr && wire->parting())
-    agenda_.begin_parting(std::chrono::milliseconds(state_.ofi_options.cancel_grace_ms));
+    pending_peers_.begin_parting(std::chrono::milliseconds(state_.ofi_options.cancel_grace_ms));
   if (!peer.outbound) state_.left(peer, state_.ofi_options.gone_peers_kept);
 }
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <unordered_map>
 
-#include "bmi/ofi/agenda.h"
+#include "bmi/ofi/pending_peers.h"
 #include "bmi/ofi/state.h"
 
 namespace spate::bmi::ofi {
@@ -14,7 +14,7 @@ namespace spate::bmi::ofi {
 /// The module's lock guards it. All packets of a session carry its number; each direction has a number of its own.
 class Sessions {
  public:
-  Sessions(State& state, Agenda& agenda) : state_(state), agenda_(agenda) {}
+  Sessions(State& state, PendingPeers& pending_peers) : state_(state), pending_peers_(pending_peers) {}
 
   /// Begins a session of this peer, with a new number.
   void open(Peer& peer);
@@ -37,7 +37,7 @@ class Sessions {
 
  private:
   State& state_;
-  Agenda& agenda_;
+  PendingPeers& pending_peers_;
   std::unordered_map<std::uint64_t, Peer*> open_;  // by the number in their packets
 };
 

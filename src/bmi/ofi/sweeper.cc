@@ -23,7 +23,7 @@ void Sweeper::sweep() {
   const MonoTime now = state_.clock.now();
   Wire* hung = nullptr;
   bool connected = false;
-  bool soon = agenda_.parted_by() != MonoTime::never();
+  bool soon = pending_peers_.parted_by() != MonoTime::never();
   bool local = false;
   for (const auto& [id, peer] : state_.peers.all()) {
     sweep_peer(*peer, now, hung);
@@ -34,15 +34,15 @@ void Sweeper::sweep() {
   }
   if (hung != nullptr) reopen(*hung);
   sessions_.settle();
-  if (agenda_.parted_by() <= now) {
+  if (pending_peers_.parted_by() <= now) {
     endpoints_.drop_parting();
-    agenda_.all_parted();
+    pending_peers_.all_parted();
   }
   endpoints_.look_at_pages();
-  agenda_.sweep_at(soon        ? now + kSweepSoon
-                   : local     ? now + kSweepShm
-                   : connected ? now + kSweepCalm
-                               : MonoTime::never());
+  pending_peers_.sweep_at(soon        ? now + kSweepSoon
+                          : local     ? now + kSweepShm
+                          : connected ? now + kSweepCalm
+                                      : MonoTime::never());
 }
 
 void Sweeper::sweep_peer(Peer& peer, MonoTime now, Wire*& hung) {

@@ -11,8 +11,12 @@ namespace spate::bmi::ofi {
 /// The module's lock guards it.
 class Sweeper {
  public:
-  Sweeper(State& state, Endpoints& endpoints, Sessions& sessions, Connector& connector, Agenda& agenda)
-      : state_(state), endpoints_(endpoints), sessions_(sessions), connector_(connector), agenda_(agenda) {}
+  Sweeper(State& state, Endpoints& endpoints, Sessions& sessions, Connector& connector, PendingPeers& pending_peers)
+      : state_(state),
+        endpoints_(endpoints),
+        sessions_(sessions),
+        connector_(connector),
+        pending_peers_(pending_peers) {}
 
   /// Looks at all peers and sets the time of the next look. Drops strangers that were not admitted in time, peers that
   /// keep cancelled memory for too long, to which nothing can be sent, or whose process has ended. Pings silent peers,
@@ -31,7 +35,7 @@ class Sweeper {
   Endpoints& endpoints_;
   Sessions& sessions_;
   Connector& connector_;
-  Agenda& agenda_;
+  PendingPeers& pending_peers_;
 };
 
 }  // namespace spate::bmi::ofi

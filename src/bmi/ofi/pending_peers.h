@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Agenda: the work of the ofi module that no completion announces.
+// PendingPeers: the work of the ofi module that no completion announces.
 #pragma once
 
 #include <utility>
@@ -14,9 +14,9 @@ namespace spate::bmi::ofi {
 /// Life cycle: construct -> open() -> other calls -> destroyed. The module's lock guards it. It holds the peers that
 /// have more work, and the time of the next look at all peers. It wakes a sleeping thread when another thread leaves
 /// work for it.
-class Agenda {
+class PendingPeers {
  public:
-  explicit Agenda(const Clock& clock) : clock_(clock) {}
+  explicit PendingPeers(const Clock& clock) : clock_(clock) {}
 
   /// False, with errno: out of descriptors.
   bool open();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bmi/ofi/agenda.h"
+#include "bmi/ofi/pending_peers.h"
 
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -10,35 +10,35 @@
 
 namespace spate::bmi::ofi {
 
-bool Agenda::open() {
+bool PendingPeers::open() {
   wake_.reset(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   return static_cast<bool>(wake_);
 }
 
-void Agenda::wake() {
+void PendingPeers::wake() {
   if (!sleeping_ || std::exchange(woken_, true)) return;
   const std::uint64_t one = 1;
   SPATE_CHECK(::write(wake_.get(), &one, sizeof one) == sizeof one);
 }
 
-void Agenda::awake() {
+void PendingPeers::awake() {
   sleeping_ = false;
   std::uint64_t count = 0;
   if (std::exchange(woken_, false)) [[maybe_unused]]
     const auto drained = ::read(wake_.get(), &count, sizeof count);
 }
 
-void Agenda::keep_turning(Peer& peer) {
+void PendingPeers::keep_turning(Peer& peer) {
   if (std::exchange(peer.turning, true)) return;
   turning_.push_back(&peer);
   wake();
 }
 
-void Agenda::forget(Peer& peer) {
+void PendingPeers::forget(Peer& peer) {
   if (std::exchange(peer.turning, false)) std::erase(turning_, &peer);
 }
 
-void Agenda::begin_parting(Duration patience) {
+void PendingPeers::begin_parting(Duration patience) {
   if (parted_by_ == MonoTime::never()) parted_by_ = clock_.now() + patience;
   sweep_soon();
 }
