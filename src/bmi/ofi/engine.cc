@@ -17,8 +17,8 @@ Engine::Engine(const Clock& clock, const OfiOptions& options)
       timer_(clock),
       pending_peers_(clock),
       endpoints_(clock, state_.ofi_options, events_, pending_peers_),
-      loop_(
-          EventLoop::Parts{state_, pending_peers_, endpoints_, sessions_, connector_, acceptance_, sweeper_, timer_}) {
+      loop_(EventLoop::Parts{state_, pending_peers_, endpoints_, sessions_, connector_, acceptance_, health_check_,
+                             timer_}) {
   SPATE_CHECK(options.gone_peers_kept >= 1 && options.inbound_limit >= 1);
 }
 

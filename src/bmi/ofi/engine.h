@@ -59,7 +59,7 @@ class Engine final : public protocol::ModuleBase<Engine, OfiModule, State>, priv
   Sessions sessions_{state_, pending_peers_};
   Connector connector_{state_, endpoints_, sessions_, pending_peers_};
   Acceptance acceptance_{state_, sessions_};
-  Sweeper sweeper_{state_, endpoints_, sessions_, connector_, pending_peers_};
+  PeerHealthCheck health_check_{state_, endpoints_, sessions_, connector_, pending_peers_};
   EventLoop loop_;
 };
 

@@ -49,7 +49,7 @@ bool EventLoop::poll() {
   const MonoTime due = std::min(parts_.pending_peers.next_sweep(), parts_.timer.armed_for());
   if ((++polls_ % 64 == 0 || armed) && parts_.state.clock.now() >= due) {
     if (armed) parts_.timer.drain();
-    if (parts_.state.clock.now() >= parts_.pending_peers.next_sweep()) parts_.sweeper.sweep();
+    if (parts_.state.clock.now() >= parts_.pending_peers.next_sweep()) parts_.peer_health_check.sweep();
   }
   return did;
 }

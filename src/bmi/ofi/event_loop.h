@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "bmi/ofi/acceptance.h"
-#include "bmi/ofi/sweeper.h"
+#include "bmi/ofi/peer_health_check.h"
 #include "bmi/protocol/wake_timer.h"
 
 namespace spate::bmi::ofi {
@@ -21,7 +21,7 @@ class EventLoop {
     Sessions& sessions;
     Connector& connector;
     Acceptance& acceptance;
-    Sweeper& sweeper;
+    PeerHealthCheck& peer_health_check;
     protocol::WakeTimer& timer;
   };
   explicit EventLoop(const Parts& parts) : parts_(parts) {}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sweeper: looks at all peers of the ofi module from time to time: deadlines, processes that have ended, silence.
+// PeerHealthCheck: looks at all peers of the ofi module from time to time: deadlines, processes that have ended,
+// silence.
 #pragma once
 
 #include "bmi/ofi/connector.h"
@@ -9,9 +10,10 @@
 namespace spate::bmi::ofi {
 
 /// The module's lock guards it.
-class Sweeper {
+class PeerHealthCheck {
  public:
-  Sweeper(State& state, Endpoints& endpoints, Sessions& sessions, Connector& connector, PendingPeers& pending_peers)
+  PeerHealthCheck(State& state, Endpoints& endpoints, Sessions& sessions, Connector& connector,
+                  PendingPeers& pending_peers)
       : state_(state),
         endpoints_(endpoints),
         sessions_(sessions),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bmi/ofi/sweeper.h"
+#include "bmi/ofi/peer_health_check.h"
 
 #include <poll.h>
 
@@ -19,7 +19,7 @@ constexpr Duration kSweepCalm = milliseconds(500);
 
 }  // namespace
 
-void Sweeper::sweep() {
+void PeerHealthCheck::sweep() {
   const MonoTime now = state_.clock.now();
   Wire* hung = nullptr;
   bool connected = false;
@@ -45,7 +45,7 @@ void Sweeper::sweep() {
                                       : MonoTime::never());
 }
 
-void Sweeper::sweep_peer(Peer& peer, MonoTime now, Wire*& hung) {
+void PeerHealthCheck::sweep_peer(Peer& peer, MonoTime now, Wire*& hung) {
   if (peer.grace_of_reads() <= now) hung = peer.wire;
   if (peer.state == PeerPhase::kConnecting) return sweep_attempt(peer, now, hung);
   if (peer.state != PeerPhase::kUp || peer.route == nullptr) return;
@@ -53,7 +53,7 @@ void Sweeper::sweep_peer(Peer& peer, MonoTime now, Wire*& hung) {
   ping_if_silent(peer, now);
 }
 
-void Sweeper::sweep_attempt(Peer& peer, MonoTime now, Wire*& hung) {
+void PeerHealthCheck::sweep_attempt(Peer& peer, MonoTime now, Wire*& hung) {
   if (peer.route != nullptr && peer.route->broken && !peer.on_new_endpoint) hung = peer.wire;
   if (peer.give_up <= now) return connector_.attempt_failed(peer, "no answer within the connect timeout");
   if (peer.hello_again > now) return;
@@ -62,7 +62,7 @@ void Sweeper::sweep_attempt(Peer& peer, MonoTime now, Wire*& hung) {
 }
 
 /// Whether a connected peer is to be dropped.
-bool Sweeper::is_lost(Peer& peer, MonoTime now) {
+bool PeerHealthCheck::is_lost(Peer& peer, MonoTime now) {
   if (peer.stranger && peer.admit_by <= now) {
     sessions_.note_stranger_dropped(peer, "not authenticated in time");
     return true;
@@ -88,7 +88,7 @@ bool Sweeper::is_lost(Peer& peer, MonoTime now) {
 }
 
 /// Sends a ping, which fails if the process is gone. A process that is only slow is left alone.
-void Sweeper::ping_if_silent(Peer& peer, MonoTime now) {
+void PeerHealthCheck::ping_if_silent(Peer& peer, MonoTime now) {
   if (std::exchange(peer.spoke, false)) peer.heard = now;
   const auto patience = milliseconds(state_.ofi_options.ping_ms) * (peer.first_op() != nullptr ? 1 : 10);
   if (now - peer.heard < patience * (peer.pings + 1) || peer.pings >= 16) return;
@@ -99,7 +99,7 @@ void Sweeper::ping_if_silent(Peer& peer, MonoTime now) {
 /// Closes and opens an endpoint again. This frees the memory of callers whose reads do not end, and repairs a
 /// connection that has failed and is not made again. All sessions of the endpoint end. Attempts to connect continue
 /// over the new endpoint.
-void Sweeper::reopen(Wire& wire) {
+void PeerHealthCheck::reopen(Wire& wire) {
   SPATE_LOG("bmi/ofi", warn, "endpoint reopened: a read hangs or a connection is broken provider={}", wire.provider());
   ++state_.ofi_counters.endpoints_reopened;
   Endpoint& endpoint = endpoints_.of(wire);
