@@ -59,7 +59,7 @@ LeaseHolder holder_of(const Operation& operation) {
 LeaseManager::LeaseManager(MetaCore& core, SessionEvents& events, metrics::Registry& metrics, LeaseLimits limits)
     : core_(core),
       events_(events),
-      notes_(core, {"lease", &lease_holder_key, &lease_holders, &parse_lease_holder_key}),
+      markers_(core, {"lease", &lease_holder_key, &lease_holders, &parse_lease_holder_key}),
       table_(limits),
       answered_(core.executor()),
       granted_(metrics, "spate_server_meta_leases_granted_total"),
@@ -79,8 +79,8 @@ std::uint32_t LeaseManager::lease_ms() const {
 
 job::Task<Result<void>> LeaseManager::start() {
   grace_end_ = core_.executor().now() + lease();
-  SPATE_CO_TRY(std::ignore, co_await notes_.load());
-  const std::size_t sessions = notes_.pending().size();
+  SPATE_CO_TRY(std::ignore, co_await markers_.load());
+  const std::size_t sessions = markers_.pending().size();
   if (sessions > 0) {
     SPATE_LOG("server/meta", info, "changes wait for clients to drop what they keep sessions={}", sessions);
   }
@@ -90,7 +90,7 @@ job::Task<Result<void>> LeaseManager::start() {
 /// Whether another session may have leases from the process before. They expire one lease time after the restart, since
 /// nobody has renewed them.
 bool LeaseManager::in_grace(ClientId own) {
-  auto& pending = notes_.pending();
+  auto& pending = markers_.pending();
   if (!pending.empty() && core_.executor().now() >= grace_end_) pending.clear();
   return pending.size() > pending.count(own);
 }
@@ -101,7 +101,7 @@ void LeaseManager::tell_waiting() {
 }
 
 void LeaseManager::heard(ClientId client, std::uint32_t epoch, bool knows_table) {
-  if (knows_table && notes_.pending().erase(client) > 0) tell_waiting();
+  if (knows_table && markers_.pending().erase(client) > 0) tell_waiting();
   const auto session = sessions_.find(client);
   if (session != sessions_.end() && session->second.epoch == epoch) session->second.heard = core_.executor().now();
 }
@@ -130,14 +130,14 @@ job::Task<Result<void>> LeaseManager::release(ClientId client, std::uint32_t bel
   const auto session = sessions_.find(client);
   if (session != sessions_.end() && session->second.epoch < below_epoch) sessions_.erase(session);
   table_.drop_session(client, below_epoch);
-  notes_.forget(client, below_epoch);
+  markers_.forget(client, below_epoch);
   tell_held();
   tell_waiting();
-  auto done = co_await notes_.remove(client, below_epoch, stop);
+  auto done = co_await markers_.remove(client, below_epoch, stop);
   co_return done;
 }
 
-std::vector<ClientId> LeaseManager::noted() const { return notes_.pending_clients(); }
+std::vector<ClientId> LeaseManager::noted() const { return markers_.pending_clients(); }
 
 /// False: this caller gets no leases, or none yet.
 job::Task<Result<bool>> LeaseManager::prepare(const rpc::Call& call) {
@@ -152,7 +152,7 @@ job::Task<Result<bool>> LeaseManager::prepare(const rpc::Call& call) {
   }
   if (session.epoch > epoch) co_return false;  // a late copy
   if (session.recorded) co_return true;
-  SPATE_CO_TRY(std::ignore, co_await notes_.record(client, epoch, call.stop));
+  SPATE_CO_TRY(std::ignore, co_await markers_.record(client, epoch, call.stop));
   const auto found = sessions_.find(client);  // may have changed
   if (found == sessions_.end() || found->second.epoch != epoch) co_return false;
   found->second.recorded = true;

@@ -9,7 +9,7 @@
 #include "metrics/metrics.h"
 #include "server/meta/core/core.h"
 #include "server/meta/leases/lease_table.h"
-#include "server/meta/session/holder_notes.h"
+#include "server/meta/session/recovery_markers.h"
 #include "server/meta/session/session_events.h"
 
 namespace spate::meta {
@@ -44,7 +44,7 @@ class LeaseManager final : public Leases {
  private:
   struct SessionLeases {
     std::uint32_t epoch = 0;
-    bool recorded = false;  // the store has a note of it
+    bool recorded = false;  // the store has a marker of it
     MonoTime heard;         // when it last asked for events, or got a lease
   };
   job::Task<Result<bool>> prepare(const rpc::Call& call);
@@ -64,7 +64,7 @@ class LeaseManager final : public Leases {
 
   MetaCore& core_;
   SessionEvents& events_;
-  HolderNotes notes_;
+  RecoveryMarkers markers_;
   LeaseTable table_;
   MonoTime grace_end_;
   std::unordered_map<ClientId, SessionLeases> sessions_;

@@ -11,19 +11,19 @@ namespace spate::meta {
 LockManager::LockManager(MetaCore& core, SessionEvents& events, LockLimits limits)
     : core_(core),
       events_(events),
-      notes_(core, {"lock", &lock_holder_key, &lock_holders, &parse_lock_holder_key}),
+      markers_(core, {"lock", &lock_holder_key, &lock_holders, &parse_lock_holder_key}),
       table_(limits) {}
 
 job::Task<Result<void>> LockManager::start() {
   forfeit_ = core_.executor().now() + core_.options().session_lease * 2;
-  SPATE_CO_TRY(std::ignore, co_await notes_.load());
-  const std::size_t sessions = notes_.pending().size();
+  SPATE_CO_TRY(std::ignore, co_await markers_.load());
+  const std::size_t sessions = markers_.pending().size();
   if (sessions > 0) SPATE_LOG("server/meta", info, "locks are to be claimed again sessions={}", sessions);
   co_return {};
 }
 
 bool LockManager::in_grace() {
-  auto& pending = notes_.pending();
+  auto& pending = markers_.pending();
   Sessions& sessions = *core_.parts().sessions;
   std::erase_if(claimed_too_soon_, [&](ClientId client) {
     if (sessions.is_ending(client)) return false;
@@ -36,8 +36,8 @@ bool LockManager::in_grace() {
     return !pending.empty();
   }
   // A live client that does not reclaim its locks may believe that it still has them, and write. So its epoch ends,
-  // which also removes its note.
-  for (const ClientId client : notes_.pending_clients()) {
+  // which also removes its marker.
+  for (const ClientId client : markers_.pending_clients()) {
     if (!sessions.is_ending(client)) sessions.end_epoch(client);
   }
   return !pending.empty();
@@ -50,7 +50,7 @@ void LockManager::claimed_all(ClientId client, std::uint32_t epoch) {
   if (core_.parts().sessions->is_ending(client) && !planted(Defect::kHastyClaim)) {
     claimed_too_soon_.insert(client);
   } else {
-    notes_.pending().erase(client);
+    markers_.pending().erase(client);
   }
 }
 
@@ -58,15 +58,15 @@ job::Task<Result<void>> LockManager::release(ClientId client, std::uint32_t belo
   const auto found = sessions_.find(client);
   if (found != sessions_.end() && found->second.epoch < below_epoch) sessions_.erase(found);
   table_.release_client(client, below_epoch);
-  notes_.forget(client, below_epoch);
+  markers_.forget(client, below_epoch);
   const auto reclaimed = reclaimed_.find(client);
   if (reclaimed != reclaimed_.end() && reclaimed->second < below_epoch) reclaimed_.erase(reclaimed);
   tell_changes();
-  auto done = co_await notes_.remove(client, below_epoch, stop);
+  auto done = co_await markers_.remove(client, below_epoch, stop);
   co_return done;
 }
 
-std::vector<ClientId> LockManager::noted() const { return notes_.pending_clients(); }
+std::vector<ClientId> LockManager::noted() const { return markers_.pending_clients(); }
 
 LockManager::SessionLocks& LockManager::session_of(const rpc::Call& call) {
   std::ignore = events_.listen(call);

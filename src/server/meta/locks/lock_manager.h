@@ -8,7 +8,7 @@
 
 #include "server/meta/core/core.h"
 #include "server/meta/locks/lock_table.h"
-#include "server/meta/session/holder_notes.h"
+#include "server/meta/session/recovery_markers.h"
 #include "server/meta/session/session_events.h"
 
 namespace spate::meta {
@@ -39,7 +39,7 @@ class LockManager final : public Locks {
   /// The lock requests of one epoch of a session.
   struct SessionLocks {
     std::uint32_t epoch = 0;
-    bool recorded = false;                                     // the store has a note of it
+    bool recorded = false;                                     // the store has a marker of it
     std::uint64_t floor = 0;                                   // requests below it are late copies
     std::map<std::uint64_t, Result<wire::LockReply>> answers;  // by sequence, from floor on
   };
@@ -55,7 +55,7 @@ class LockManager final : public Locks {
 
   MetaCore& core_;
   SessionEvents& events_;
-  HolderNotes notes_;
+  RecoveryMarkers markers_;
   LockTable table_;
   MonoTime forfeit_;
   std::unordered_map<ClientId, SessionLocks> sessions_;

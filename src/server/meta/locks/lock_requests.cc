@@ -111,7 +111,7 @@ job::Task<Result<wire::LockReply>> LockManager::lock(rpc::Call& call, wire::Lock
       co_return reply;
     }
     const std::uint32_t epoch = session.epoch;
-    SPATE_CO_TRY(std::ignore, co_await notes_.record(call.header.client, epoch, call.stop));
+    SPATE_CO_TRY(std::ignore, co_await markers_.record(call.header.client, epoch, call.stop));
     // The session may have ended or begun anew meanwhile, so look everything up again.
     const auto found = sessions_.find(call.header.client);
     if (found != sessions_.end() && found->second.epoch == epoch) found->second.recorded = true;
@@ -160,8 +160,8 @@ job::Task<Result<wire::LockReclaimReply>> LockManager::reclaim(rpc::Call& call, 
   reply.table = events_.table_number();
   const auto reclaimed = reclaimed_.find(client);
   if (reclaimed != reclaimed_.end() && reclaimed->second == call.header.session_epoch) co_return reply;  // a resend
-  const auto pending = notes_.pending().find(client);
-  if (pending == notes_.pending().end() || pending->second != call.header.session_epoch) {
+  const auto pending = markers_.pending().find(client);
+  if (pending == markers_.pending().end() || pending->second != call.header.session_epoch) {
     co_return Error::told(Errc::kLostLock, "it was not claimed in time after the meta server restarted");
   }
   session_of(call).recorded = true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/meta/session/holder_notes.h"
+#include "server/meta/session/recovery_markers.h"
 
 #include "log/log.h"
 #include "server/meta/session/open_session.h"
@@ -11,7 +11,7 @@ constexpr std::size_t kNotesAtOnce = 1000;
 
 }  // namespace
 
-Result<void> HolderNotes::take(const trove::KeyValue& entry) {
+Result<void> RecoveryMarkers::take(const trove::KeyValue& entry) {
   const auto client = kind_.parse(entry.key);
   if (!client) return Error(Errc::kCorrupt, std::string("key of a ") + kind_.name + " holder in the meta store");
   const auto record = decode_record<CounterRecord>(entry.value);
@@ -22,7 +22,7 @@ Result<void> HolderNotes::take(const trove::KeyValue& entry) {
   return {};
 }
 
-job::Task<Result<void>> HolderNotes::load() {
+job::Task<Result<void>> RecoveryMarkers::load() {
   job::Transaction transaction = core_.store().begin();
   trove::KeyRange range = kind_.all();
   range.limit = kNotesAtOnce;
@@ -41,8 +41,8 @@ job::Task<Result<void>> HolderNotes::load() {
   co_return {};
 }
 
-/// Uses one transaction, so that it conflicts with another epoch of the session. The session's end erases the note.
-job::Task<Result<void>> HolderNotes::put(Operation& operation, ClientId client, std::uint32_t epoch) {
+/// Uses one transaction, so that it conflicts with another epoch of the session. The session's end erases the marker.
+job::Task<Result<void>> RecoveryMarkers::put(Operation& operation, ClientId client, std::uint32_t epoch) {
   const StoreKey key = kind_.key(client);
   SPATE_CO_TRY(std::ignore, co_await check_open(operation, client, epoch));
   const auto found = co_await operation.get<CounterRecord>(key);
@@ -51,7 +51,7 @@ job::Task<Result<void>> HolderNotes::put(Operation& operation, ClientId client, 
   co_return {};
 }
 
-job::Task<Result<void>> HolderNotes::erase(Operation& operation, ClientId client, std::uint32_t below_epoch) {
+job::Task<Result<void>> RecoveryMarkers::erase(Operation& operation, ClientId client, std::uint32_t below_epoch) {
   const StoreKey key = kind_.key(client);
   const auto found = co_await operation.get<CounterRecord>(key);
   if (!found && found.code() != Errc::kCorrupt) co_return found.error();
@@ -59,19 +59,19 @@ job::Task<Result<void>> HolderNotes::erase(Operation& operation, ClientId client
   co_return {};
 }
 
-job::Task<Result<void>> HolderNotes::record(ClientId client, std::uint32_t epoch, job::StopToken stop) {
+job::Task<Result<void>> RecoveryMarkers::record(ClientId client, std::uint32_t epoch, job::StopToken stop) {
   InternalChange change = [this, client, epoch](Operation& operation) { return put(operation, client, epoch); };
-  // After a crash of the machine, a restarted server learns from the notes which sessions to wait for.
+  // After a crash of the machine, a restarted server learns from the markers which sessions to wait for.
   auto done = co_await core_.run_internal(std::move(change), trove::Durability::kMachine, stop);
   co_return done;
 }
 
-void HolderNotes::forget(ClientId client, std::uint32_t below_epoch) {
+void RecoveryMarkers::forget(ClientId client, std::uint32_t below_epoch) {
   const auto pending = pending_.find(client);
   if (pending != pending_.end() && pending->second < below_epoch) pending_.erase(pending);
 }
 
-job::Task<Result<void>> HolderNotes::remove(ClientId client, std::uint32_t below_epoch, job::StopToken stop) {
+job::Task<Result<void>> RecoveryMarkers::remove(ClientId client, std::uint32_t below_epoch, job::StopToken stop) {
   InternalChange change = [this, client, below_epoch](Operation& operation) {
     return erase(operation, client, below_epoch);
   };
@@ -79,7 +79,7 @@ job::Task<Result<void>> HolderNotes::remove(ClientId client, std::uint32_t below
   co_return done;
 }
 
-std::vector<ClientId> HolderNotes::pending_clients() const {
+std::vector<ClientId> RecoveryMarkers::pending_clients() const {
   std::vector<ClientId> clients;
   for (const auto& [client, epoch] : pending_) clients.push_back(client);
   return clients;

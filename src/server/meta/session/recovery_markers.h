@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// HolderNotes: records in the store which sessions may hold locks or leases. Those are only in memory; a restart reads
-// the notes.
+// RecoveryMarkers: records in the store which sessions may hold locks or leases. Those are only in memory; a restart
+// reads the markers.
 #pragma once
 
 #include <map>
@@ -11,37 +11,37 @@
 
 namespace spate::meta {
 
-/// What the notes are about, and their place in the store.
-struct NoteKind {
+/// What the markers are about, and their place in the store.
+struct MarkerKind {
   const char* name;  // for messages: "lock", "lease"
   StoreKey (*key)(ClientId);
   trove::KeyRange (*all)();
   std::optional<ClientId> (*parse)(ByteView);
 };
 
-/// Locks and attribute leases are in memory. A session that may have any has a note in the store, with the epoch in
-/// which it got them. After a restart the sessions with notes are pending: others wait until each of them has reclaimed
-/// what it holds, has dropped it, or has ended.
+/// Locks and attribute leases are in memory. A session that may have any has a marker in the store, with the epoch in
+/// which it got them. After a restart the sessions with markers are pending: others wait until each of them has
+/// reclaimed what it holds, has dropped it, or has ended.
 ///
 /// One executor; pinned. Life cycle: construct -> load() -> the other calls.
-class HolderNotes {
+class RecoveryMarkers {
  public:
-  HolderNotes(MetaCore& core, NoteKind kind) : core_(core), kind_(kind) {}
-  HolderNotes(const HolderNotes&) = delete;
-  HolderNotes& operator=(const HolderNotes&) = delete;
+  RecoveryMarkers(MetaCore& core, MarkerKind kind) : core_(core), kind_(kind) {}
+  RecoveryMarkers(const RecoveryMarkers&) = delete;
+  RecoveryMarkers& operator=(const RecoveryMarkers&) = delete;
 
-  /// Reads the notes that an earlier process left: their sessions are pending. A note that cannot be read counts for
-  /// epoch 0.
+  /// Reads the markers that an earlier process left: their sessions are pending. A marker that cannot be read counts
+  /// for epoch 0.
   job::Task<Result<void>> load();
-  /// Stores the note, durable on the machine, before the session gets its first lock or lease. kSessionUnknown,
-  /// kSessionFenced: the session has ended, so it gets no note.
+  /// Stores the marker, durable on the machine, before the session gets its first lock or lease. kSessionUnknown,
+  /// kSessionFenced: the session has ended, so it gets no marker.
   job::Task<Result<void>> record(ClientId client, std::uint32_t epoch, job::StopToken stop);
   /// The client's epochs below this one have ended: they are no longer pending.
   void forget(ClientId client, std::uint32_t below_epoch);
-  /// Call it after forget(). Erases their note. Repeatable.
+  /// Call it after forget(). Erases their marker. Repeatable.
   job::Task<Result<void>> remove(ClientId client, std::uint32_t below_epoch, job::StopToken stop);
 
-  /// The pending sessions and the epochs of their notes. The caller erases those that it need not wait for.
+  /// The pending sessions and the epochs of their markers. The caller erases those that it need not wait for.
   std::map<ClientId, std::uint32_t>& pending() { return pending_; }
   std::vector<ClientId> pending_clients() const;
 
@@ -51,7 +51,7 @@ class HolderNotes {
   Result<void> take(const trove::KeyValue& entry);
 
   MetaCore& core_;
-  const NoteKind kind_;
+  const MarkerKind kind_;
   std::map<ClientId, std::uint32_t> pending_;
 };
 
