@@ -133,9 +133,9 @@ job::Task<void> Forwarder::evict(MirrorFollowerPtr follower, const char* why) {
 job::Task<void> Forwarder::leave_out(MirrorFollowerPtr follower, const char* why) {
   SPATE_LOG("server/io", warn, "a member of a group is left out: {} group={} target={}", why, group_.id,
             follower->target);
-  MirrorHost::Alteration what;
+  MirrorHost::RecordChange what;
   what.members.push_back({follower->target, MemberState::kAbsent});
-  co_await host_.alter(group_, std::move(what), stopping_);
+  co_await host_.change_record(group_, std::move(what), stopping_);
   follower->leaves = false;
 }
 

@@ -37,7 +37,7 @@ class MirrorHost {
   virtual bool is_leaving() const = 0;
 
   /// A change of a group's record: new states of some members, and the new primary (0: it stays).
-  struct Alteration {
+  struct RecordChange {
     std::vector<GroupMember> members;
     TargetId primary;
     TargetId replaced;  // an absent member, whose place `replacement` takes; 0: none
@@ -47,7 +47,7 @@ class MirrorHost {
   };
   /// Asks the meta server for this change, and repeats the request unless `once` is set, until the record is as wanted,
   /// this member may not make the change, or `stop` fires.
-  virtual job::Task<void> alter(MirrorGroup& group, Alteration what, job::StopToken stop) = 0;
+  virtual job::Task<void> change_record(MirrorGroup& group, RecordChange what, job::StopToken stop) = 0;
   /// Reads the cluster map anew, for peers(). After a failure the map is the one that was known.
   virtual job::Task<void> fetch_map() = 0;
   /// A member knows a later record, so the record should be read again.

@@ -37,11 +37,11 @@ job::Task<void> MemberReplacer::replace(MirrorGroup& group, MirrorFollowerPtr fo
     if (stop.stopped() || follower->returns || follower->gone.stopped()) break;
     const bool ready = co_await has_no_claim(group, candidate, stop);
     if (!ready) continue;
-    MirrorHost::Alteration what;
+    MirrorHost::RecordChange what;
     what.replaced = follower->target;
     what.replacement = chosen = candidate;
     what.once = true;
-    co_await host_.alter(group, std::move(what), stop);
+    co_await host_.change_record(group, std::move(what), stop);
     break;
   }
   const bool done = chosen && group.record.find(chosen) != nullptr;
@@ -52,7 +52,7 @@ job::Task<void> MemberReplacer::replace(MirrorGroup& group, MirrorFollowerPtr fo
     SPATE_LOG("server/io", warn, "another target takes the place of a member that stays away group={} target={} new={}",
               group.id, follower->target, chosen);
   } else if (chosen || stop.stopped()) {
-    // The meta server has refused it, and alter() has said why; or this server leads no more.
+    // The meta server has refused it, and change_record() has said why; or this server leads no more.
   } else if (const auto more = log_.admit()) {
     SPATE_LOG("server/io", warn, "no other server can take the place of a member that stays away group={} target={}{}",
               group.id, follower->target, *more);

@@ -56,7 +56,7 @@ class Mirrors final : public MirrorHost {
   MirrorPeers& peers() override { return *peers_; }
   const group::Timing& timing() const override { return timing_; }
   CopyPace& pace() override { return pace_; }
-  job::Task<void> alter(MirrorGroup& group, Alteration what, job::StopToken stop) override;
+  job::Task<void> change_record(MirrorGroup& group, RecordChange what, job::StopToken stop) override;
   job::Task<void> fetch_map() override;
   void contradicted() override { doubt_ = true; }
   MirrorGroup* find(TargetId group) override;

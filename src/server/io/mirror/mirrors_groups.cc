@@ -165,7 +165,7 @@ job::Task<void> Mirrors::drop_copy(MirrorGroup& group) {
   }
 }
 
-job::Task<void> Mirrors::alter(MirrorGroup& group, Alteration what, job::StopToken stop) {
+job::Task<void> Mirrors::change_record(MirrorGroup& group, RecordChange what, job::StopToken stop) {
   const auto turn = co_await group.alter_turn.acquire(1, stop);
   if (!turn) co_return;
   while (!stop.stopped() && group.is_primary()) {

@@ -151,10 +151,10 @@ job::Task<void> PrimaryTerm::step_down(Errc why) {
     SPATE_LOG("server/io", error,
               "another member of the group becomes the primary: own target failed group={} error={}", group_.id,
               name(why));
-    MirrorHost::Alteration what;
+    MirrorHost::RecordChange what;
     what.members.push_back({group_.self, MemberState::kAbsent});
     what.primary = target;
-    co_await host_.alter(group_, std::move(what), stopping_);
+    co_await host_.change_record(group_, std::move(what), stopping_);
     co_return;
   }
 }

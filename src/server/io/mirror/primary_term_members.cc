@@ -117,9 +117,9 @@ job::Task<void> PrimaryTerm::open(std::vector<ChangedRegion> doubtful, MonoTime 
     }
   }
   if (group_.record.epoch == 1 && !stopping_.stopped()) {  // from now on a member without a note has lost its data
-    MirrorHost::Alteration what;
+    MirrorHost::RecordChange what;
     what.renew = true;
-    co_await host_.alter(group_, std::move(what), stopping_);
+    co_await host_.change_record(group_, std::move(what), stopping_);
   }
   std::ranges::sort(doubtful);
   const auto repeated = std::ranges::unique(doubtful);
@@ -144,7 +144,7 @@ job::Task<void> PrimaryTerm::open(std::vector<ChangedRegion> doubtful, MonoTime 
 }
 
 job::Task<void> PrimaryTerm::hand_over() {
-  MirrorHost::Alteration what;
+  MirrorHost::RecordChange what;
   for (const auto& [target, follower] : forwarder_.followers()) {
     if (follower->state != MemberState::kServing) continue;
     const bool there = follower->heard + host_.timing().message >= parts_.executor.now();
@@ -152,7 +152,7 @@ job::Task<void> PrimaryTerm::hand_over() {
     if (follower->goes) what.members.push_back({target, MemberState::kAbsent});
   }
   if (what.primary) what.members.push_back({group_.self, MemberState::kAbsent});
-  co_await host_.alter(group_, std::move(what), stopping_);
+  co_await host_.change_record(group_, std::move(what), stopping_);
 }
 
 void PrimaryTerm::halt() {

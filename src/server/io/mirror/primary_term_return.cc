@@ -22,15 +22,15 @@ job::Task<void> PrimaryTerm::let_return(MirrorFollowerPtr follower) {
   const job::Gate::Holder in(gate_);
   follower->returns = true;
   follower->failed = false;
-  MirrorHost::Alteration joining;
+  MirrorHost::RecordChange joining;
   joining.members.push_back({follower->target, MemberState::kJoining});
-  co_await host_.alter(group_, std::move(joining), stopping_);
+  co_await host_.change_record(group_, std::move(joining), stopping_);
   Result<void> done = Errc::kCancelled;
   if (follower->state == MemberState::kJoining) done = co_await catch_up(follower);
   if (stopping_.stopped() || follower->gone.stopped()) co_return;
   follower->return_pause = std::clamp(follower->return_pause * 2, kReturnPause, kMostReturnPause);
   follower->returns_from = parts_.executor.now() + follower->return_pause;
-  MirrorHost::Alteration outcome;
+  MirrorHost::RecordChange outcome;
   if (done && !follower->failed) {
     follower->promoted = true;  // changes wait for it from now on: it may serve as soon as the record says so
     outcome.members.push_back({follower->target, MemberState::kServing});
@@ -39,7 +39,7 @@ job::Task<void> PrimaryTerm::let_return(MirrorFollowerPtr follower) {
               group_.id, follower->target, done ? Error(Errc::kIoError) : done.error());
     outcome.members.push_back({follower->target, MemberState::kAbsent});
   }
-  co_await host_.alter(group_, std::move(outcome), stopping_);
+  co_await host_.change_record(group_, std::move(outcome), stopping_);
   follower->promoted = false;
   follower->returns = false;
   if (done && follower->state == MemberState::kServing)
