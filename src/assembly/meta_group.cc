@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/codec.h"
-#include "group/founder.h"
+#include "group/group_bootstrap.h"
 #include "log/fields.h"
 #include "log/log.h"
 
@@ -49,11 +49,11 @@ job::Task<Result<void>> MetaGroup::start(Actions actions) {
   actions_ = std::move(actions);
   SPATE_CO_TRY(std::ignore, co_await member_.start());
   started_ = true;
-  group::FounderOptions founder;
-  founder.self = options_.self;
-  for (const auto& member : options_.members) founder.members.push_back(member.server);
-  std::sort(founder.members.begin(), founder.members.end());
-  job::spawn(gate_, group::found_group(std::move(founder), *coordinator_, link_, member_, executor_, stopping_));
+  group::GroupBootstrapOptions bootstrap;
+  bootstrap.self = options_.self;
+  for (const auto& member : options_.members) bootstrap.members.push_back(member.server);
+  std::sort(bootstrap.members.begin(), bootstrap.members.end());
+  job::spawn(gate_, group::bootstrap_group(std::move(bootstrap), *coordinator_, link_, member_, executor_, stopping_));
   job::spawn(gate_, lead_when_chosen());
   job::spawn(gate_, tell_end());
   co_return Result<void>();

@@ -3,7 +3,7 @@
 
 #include "base/expect.h"
 #include "coord/sim/sim_coordinator.h"
-#include "group/founder.h"
+#include "group/group_bootstrap.h"
 #include "trove/kvmem/memory_keyval.h"
 
 namespace spate::group {
@@ -68,11 +68,11 @@ class GroupMember : public testing::Test {
   }
   bool is_founded() { return coordination_.read(record_key(0)).find(record_key(0)) != nullptr; }
   void found() {
-    FounderOptions options;
+    GroupBootstrapOptions options;
     options.self = ServerId(1);
     options.members = {ServerId(1), ServerId(2), ServerId(3)};
     options.timing.read_record = std::chrono::milliseconds(2);
-    executor_.run(found_group(options, coordinator_, link_, *member_, executor_, link_.enough));
+    executor_.run(bootstrap_group(options, coordinator_, link_, *member_, executor_, link_.enough));
   }
 
   SystemClock clock_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "group/founder.h"
+#include "group/group_bootstrap.h"
 
 #include "log/fields.h"
 #include "log/log.h"
@@ -10,7 +10,8 @@ namespace {
 /// Number of looks after which the log says again why there is no group yet.
 constexpr unsigned kTellEvery = 10;
 
-job::Task<bool> all_are_new(const FounderOptions& options, const GroupRecord& record, Link& link, job::StopToken stop) {
+job::Task<bool> all_are_new(const GroupBootstrapOptions& options, const GroupRecord& record, Link& link,
+                            job::StopToken stop) {
   const auto question = std::make_shared<Message>();
   question->group = options.group;
   question->from = options.self;
@@ -26,8 +27,8 @@ job::Task<bool> all_are_new(const FounderOptions& options, const GroupRecord& re
 
 }  // namespace
 
-job::Task<void> found_group(FounderOptions options, coord::Coordinator& coordinator, Link& link, const Member& member,
-                            job::Executor& executor, job::StopToken stop) {
+job::Task<void> bootstrap_group(GroupBootstrapOptions options, coord::Coordinator& coordinator, Link& link,
+                                const Member& member, job::Executor& executor, job::StopToken stop) {
   const std::string key = record_key(options.group);
   const GroupRecord record = new_group(options.members, 1);
   for (unsigned look = 0; !stop.stopped(); ++look) {

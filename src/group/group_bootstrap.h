@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Founder: makes the coordinator's record of a new group.
+// GroupBootstrap: makes the coordinator's record of a new group.
 #pragma once
 
 #include "coord/coordinator.h"
@@ -8,7 +8,7 @@
 
 namespace spate::group {
 
-struct FounderOptions {
+struct GroupBootstrapOptions {
   std::uint32_t group = 0;
   ServerId self;
   std::vector<ServerId> members;  // in the same order everywhere
@@ -18,7 +18,7 @@ struct FounderOptions {
 /// Ends when there is a record, or with `stop`. It makes the record once all members say that they hold nothing. If a
 /// member holds entries, the coordinator has lost the record, and a new one would give the group to a member without
 /// these entries. All arguments outlive the task.
-job::Task<void> found_group(FounderOptions options, coord::Coordinator& coordinator, Link& link, const Member& member,
-                            job::Executor& executor, job::StopToken stop);
+job::Task<void> bootstrap_group(GroupBootstrapOptions options, coord::Coordinator& coordinator, Link& link,
+                                const Member& member, job::Executor& executor, job::StopToken stop);
 
 }  // namespace spate::group
