@@ -104,7 +104,7 @@ job::Task<Result<bool>> DatafileCheck::probe(ServerId server, Facts& facts) {
   co_return true;
 }
 
-job::Task<Result<std::vector<wire::Judgement>>> DatafileCheck::judge(const Facts& facts) {
+job::Task<Result<std::vector<wire::Judgement>>> DatafileCheck::cross_check(const Facts& facts) {
   wire::MetaJudgeRequest request;
   request.datafiles = facts;
   SPATE_CO_TRY(auto reply, co_await servers_.ask_meta<wire::MetaJudgeReply>(request));
@@ -116,7 +116,7 @@ job::Task<Result<bool>> DatafileCheck::check_page(ServerId server, Facts page) {
   datafiles_ += page.size();
   SPATE_CO_TRY(const bool answered, co_await probe(server, page));
   if (!answered) co_return false;
-  SPATE_CO_TRY(const auto judgements, co_await judge(page));
+  SPATE_CO_TRY(const auto judgements, co_await cross_check(page));
   Facts suspects;
   std::vector<wire::Judgement> verdicts;
   for (std::size_t i = 0; i < page.size(); ++i) {
@@ -146,7 +146,7 @@ job::Task<Result<bool>> DatafileCheck::check_again(ServerId server, Facts suspec
   for (std::size_t i = 0; i < suspects.size(); ++i) first.emplace_back(suspects[i], before[i]);
   SPATE_CO_TRY(const bool answered, co_await probe(server, suspects));
   if (!answered) co_return false;
-  SPATE_CO_TRY(const auto judgements, co_await judge(suspects));
+  SPATE_CO_TRY(const auto judgements, co_await cross_check(suspects));
   std::size_t at = 0;
   for (std::size_t i = 0; i < suspects.size(); ++i) {
     const auto same = [&](const wire::DatafileFact& fact) {

@@ -32,7 +32,7 @@ class DatafileCheck {
   job::Task<Result<bool>> check_target(ServerId server, TargetId target);
   job::Task<Result<bool>> check_page(ServerId server, Facts page);
   job::Task<Result<bool>> probe(ServerId server, Facts& facts);
-  job::Task<Result<std::vector<wire::Judgement>>> judge(const Facts& facts);
+  job::Task<Result<std::vector<wire::Judgement>>> cross_check(const Facts& facts);
   job::Task<Result<bool>> check_again(ServerId server, Facts suspects, std::vector<wire::Judgement> before);
   void suspect(const wire::DatafileFact& datafile, const wire::Judgement& judgement);
   void note(ServerId server, const Error& error);

@@ -38,7 +38,7 @@ job::Task<Result<void>> NameSpaceCheck::run(unsigned pass) {
   for (bool first = true; more; first = false) {
     SPATE_CO_TRY(std::ignore, co_await scan_inodes(more));
     SPATE_CO_TRY(std::ignore, co_await scan_entries(first));
-    SPATE_CO_TRY(std::ignore, co_await judge_links());
+    SPATE_CO_TRY(std::ignore, co_await check_links());
   }
   auto others = co_await scan_others();
   co_return others;
@@ -188,7 +188,7 @@ void NameSpaceCheck::suspect_named(const Linked& inode, const std::vector<Name>&
   }
 }
 
-job::Task<Result<void>> NameSpaceCheck::judge_links() {
+job::Task<Result<void>> NameSpaceCheck::check_links() {
   const std::vector<Linked> suspects = table_.take_suspects();
   std::vector<Linked> named;
   for (const Linked& inode : suspects) {

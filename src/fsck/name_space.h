@@ -43,7 +43,7 @@ class NameSpaceCheck {
   job::Task<Result<void>> scan_inodes(bool& more);
   job::Task<Result<void>> scan_entries(bool first_round);
   job::Task<Result<void>> scan_others();
-  job::Task<Result<void>> judge_links();
+  job::Task<Result<void>> check_links();
   job::Task<Result<void>> find_names(std::vector<Linked>& suspects);
   job::Task<Result<wire::MetaScanReply>> page(wire::MetaScanRequest request);
   Result<void> take_inodes(const wire::MetaScanReply& reply);

@@ -169,7 +169,7 @@ RepairQueue::Step RepairQueue::ask_meta(const wire::Finding& finding, bool apply
   co_return reply;
 }
 
-job::Task<Result<wire::Verdict>> RepairQueue::judge(const wire::Finding& finding) {
+job::Task<Result<wire::Verdict>> RepairQueue::cross_check(const wire::Finding& finding) {
   wire::MetaJudgeRequest request;
   request.datafiles.push_back({finding.handle, finding.slot, finding.actual});
   SPATE_CO_TRY(const auto reply, co_await servers_.ask_meta<wire::MetaJudgeReply>(request));
@@ -179,7 +179,7 @@ job::Task<Result<wire::Verdict>> RepairQueue::judge(const wire::Finding& finding
 
 RepairQueue::Step RepairQueue::ask_about_datafile(const wire::Finding& finding, bool apply) {
   wire::MetaRepairReply reply;
-  SPATE_CO_TRY(const wire::Verdict verdict, co_await judge(finding));
+  SPATE_CO_TRY(const wire::Verdict verdict, co_await cross_check(finding));
   wire::DatafileProbeRequest probe;
   probe.datafiles.push_back({finding.handle, finding.slot});
   const ServerId server = servers_.server_of(finding.slot.target);

@@ -54,7 +54,7 @@ class RepairQueue {
   job::Task<Result<void>> look_and_mend(Suspicion& suspicion);
   Step ask_meta(const wire::Finding& finding, bool apply);
   Step ask_about_datafile(const wire::Finding& finding, bool apply);
-  job::Task<Result<wire::Verdict>> judge(const wire::Finding& finding);
+  job::Task<Result<wire::Verdict>> cross_check(const wire::Finding& finding);
   job::Task<Result<void>> remove_datafile(const wire::Finding& finding);
   void report(const Suspicion& suspicion, const wire::MetaRepairReply& reply, Outcome outcome);
   void tell_progress(std::size_t done, std::size_t all);

@@ -15,7 +15,7 @@ using wire::Verdict;
 class CheckFiles : public CheckTest {
  public:
   WallTime long_ago() { return WallTime{clock.wall().ns - 2 * grace.count()}; }
-  std::vector<Verdict> judge(std::vector<wire::DatafileFact> datafiles) {
+  std::vector<Verdict> cross_check(std::vector<wire::DatafileFact> datafiles) {
     wire::MetaJudgeRequest request;
     request.datafiles = std::move(datafiles);
     const auto reply = asked<wire::MetaJudgeReply>(admin, std::move(request), no_id());
@@ -182,21 +182,21 @@ TEST_F(CheckFiles, TheNameSpaceKnowsItsDatafiles) {
   const TargetId first = layout.slots[0].targets[0];
   const TargetId second = layout.slots[1].targets[0];
   put(removal_key(leaving), RemovalRecord{layout, clock.wall()});
-  const auto verdicts = judge({{f, {0, first}, 5000},
-                               {f, {0, first}, 5001},
-                               {f, {1, second}, 1},
-                               {f, {1, first}, 0},
-                               {f, {9, first}, 0},
-                               {gone, {0, first}, 10},
-                               {leaving, {0, first}, 10},
-                               {Handle(1ULL << 40U), {0, first}, 10},
-                               {Handle(gone.value | 7ULL << 48U), {0, first}, 10},
-                               {kRootHandle, {0, first}, 10}});
+  const auto verdicts = cross_check({{f, {0, first}, 5000},
+                                     {f, {0, first}, 5001},
+                                     {f, {1, second}, 1},
+                                     {f, {1, first}, 0},
+                                     {f, {9, first}, 0},
+                                     {gone, {0, first}, 10},
+                                     {leaving, {0, first}, 10},
+                                     {Handle(1ULL << 40U), {0, first}, 10},
+                                     {Handle(gone.value | 7ULL << 48U), {0, first}, 10},
+                                     {kRootHandle, {0, first}, 10}});
   EXPECT_EQ(verdicts, (std::vector<Verdict>{Verdict::kGood, Verdict::kTooLong, Verdict::kTooLong, Verdict::kMisplaced,
                                             Verdict::kMisplaced, Verdict::kOrphan, Verdict::kBeingRemoved,
                                             Verdict::kNotGiven, Verdict::kNotGiven, Verdict::kMisplaced}));
   put_raw(inode_key(f), "\1nonsense");
-  EXPECT_EQ(judge({{f, {0, first}, 5000}}), (std::vector<Verdict>{Verdict::kUnreadable}));
+  EXPECT_EQ(cross_check({{f, {0, first}, 5000}}), (std::vector<Verdict>{Verdict::kUnreadable}));
   wire::MetaJudgeRequest request;
   request.datafiles.resize(wire::kMaxJudged + 1);
   EXPECT_ERRC(asked<wire::MetaJudgeReply>(admin, std::move(request), no_id()), Errc::kInvalidArgument);
@@ -212,10 +212,10 @@ TEST_F(CheckFiles, MembersOfAGroupHoldItsDatafiles) {
   const TargetId first = target_id(ServerId(1), 0);
   const TargetId second = target_id(ServerId(2), 0);
   const TargetId third = target_id(ServerId(3), 0);
-  EXPECT_THAT(judge({{f, {0, first}, 5000}}), testing::ElementsAre(Verdict::kMisplaced));
+  EXPECT_THAT(cross_check({{f, {0, first}, 5000}}), testing::ElementsAre(Verdict::kMisplaced));
   ASSERT_OK(run(role->core().data_groups().make({{first, second}}, {})));
   EXPECT_THAT(check(), testing::IsEmpty());
-  EXPECT_EQ(judge({{f, {0, first}, 5000}, {f, {0, second}, 5001}, {f, {0, third}, 0}, {gone, {0, second}, 10}}),
+  EXPECT_EQ(cross_check({{f, {0, first}, 5000}, {f, {0, second}, 5001}, {f, {0, third}, 0}, {gone, {0, second}, 10}}),
             (std::vector<Verdict>{Verdict::kGood, Verdict::kTooLong, Verdict::kMisplaced, Verdict::kOrphan}));
   wire::ChangeGroupRequest evict;
   evict.from_epoch = 1;
@@ -224,7 +224,7 @@ TEST_F(CheckFiles, MembersOfAGroupHoldItsDatafiles) {
   evict.next.epoch = 2;
   evict.next.find(second)->state = MemberState::kAbsent;
   ASSERT_OK(run(role->core().data_groups().change(evict)));
-  EXPECT_EQ(judge({{f, {0, second}, 5001}, {gone, {0, second}, 10}, {gone, {0, first}, 10}}),
+  EXPECT_EQ(cross_check({{f, {0, second}, 5001}, {gone, {0, second}, 10}, {gone, {0, first}, 10}}),
             (std::vector<Verdict>{Verdict::kGood, Verdict::kGood, Verdict::kOrphan}));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// judge: compares datafiles that were found on io servers with the inodes.
+// cross_check: compares datafiles that were found on io servers with the inodes.
 #include <algorithm>
 #include <set>
 
@@ -39,7 +39,8 @@ std::set<TargetId> targets_behind(const DataGroups& groups, const std::vector<wi
 }
 
 /// Judges a datafile of a file whose inode exists.
-wire::Judgement judge_live(const DataGroups& groups, const InodeRecord& inode, const wire::DatafileFact& datafile) {
+wire::Judgement cross_check_live(const DataGroups& groups, const InodeRecord& inode,
+                                 const wire::DatafileFact& datafile) {
   if (!inode.is_regular() || !names(groups, *inode.layout, datafile.slot)) return {Verdict::kMisplaced, 0, 0};
   const Attributes& a = inode.attributes;
   if (!a.size_known || inode.truncating || inode.write_opens > 0) return {};
@@ -81,7 +82,7 @@ Outcome<wire::MetaJudgeReply> meta_judge(Operation& operation, const wire::MetaJ
     if (behind.contains(datafile.slot.target) && (inode.readable() || inode.missing())) {
       judgement.verdict = Verdict::kGood;  // it is brought up to date when its server is back
     } else if (inode.readable()) {
-      judgement = judge_live(groups, inode.record, datafile);
+      judgement = cross_check_live(groups, inode.record, datafile);
     } else if (!inode.missing()) {
       judgement.verdict = Verdict::kUnreadable;
     } else if (leaving.contains(datafile.handle)) {
