@@ -42,7 +42,7 @@ void note_writing(const PendingChange& change, const OpenedFile& opened, Handle 
     case ChangePlan::Data::kOpened:
       if (handle != opened.handle) return;
       file.writing.reset();
-      if (opened.made) file.writing = OwnWriting{0, wire::DataSummary()};
+      if (opened.made) file.writing = SoleWriterState{0, wire::DataSummary()};
       return;
     case ChangePlan::Data::kMayChange:
       if (change.all || holds(change.objects, handle)) file.writing.reset();

@@ -5,7 +5,7 @@
 namespace spate::client {
 namespace {
 
-class OwnWritingCacheTest : public AttributeCacheTest {
+class SoleWriterCacheTest : public AttributeCacheTest {
  protected:
   static wire::GrantedObject written_file() {
     wire::GrantedObject out;
@@ -49,7 +49,7 @@ class OwnWritingCacheTest : public AttributeCacheTest {
   }
 };
 
-TEST_F(OwnWritingCacheTest, OwnCreationsAndWritesAreKnown) {
+TEST_F(SoleWriterCacheTest, OwnCreationsAndWritesAreKnown) {
   make_file();
   EXPECT_EQ(size(), 0U);
   write(data(5000, 1));
@@ -62,7 +62,7 @@ TEST_F(OwnWritingCacheTest, OwnCreationsAndWritesAreKnown) {
   EXPECT_FALSE((*found)->size_known);
 }
 
-TEST_F(OwnWritingCacheTest, AMtimeThatWasSetIsRightUntilTheNextWrite) {
+TEST_F(SoleWriterCacheTest, AMtimeThatWasSetIsRightUntilTheNextWrite) {
   make_file();
   wire::GrantedObject set = written_file();
   set.object.attributes.mtime = WallTime{50};
@@ -80,7 +80,7 @@ TEST_F(OwnWritingCacheTest, AMtimeThatWasSetIsRightUntilTheNextWrite) {
   EXPECT_EQ((*cache.find_attributes({kFile, {}, 0}))->mtime, WallTime{200});
 }
 
-TEST_F(OwnWritingCacheTest, NothingIsKnownWhileAWriteIsUnderWay) {
+TEST_F(SoleWriterCacheTest, NothingIsKnownWhileAWriteIsUnderWay) {
   make_file();
   cache.begin_writing(kFile);
   cache.begin_writing(kFile);
@@ -93,7 +93,7 @@ TEST_F(OwnWritingCacheTest, NothingIsKnownWhileAWriteIsUnderWay) {
   EXPECT_EQ(size(), std::nullopt);
 }
 
-TEST_F(OwnWritingCacheTest, ARecallDropsTheKnownDataForGood) {
+TEST_F(SoleWriterCacheTest, ARecallDropsTheKnownDataForGood) {
   make_file();
   cache.recalled(kFile);
   wire::LookupLeaseReply reply = file_reply();
@@ -104,7 +104,7 @@ TEST_F(OwnWritingCacheTest, ARecallDropsTheKnownDataForGood) {
   EXPECT_EQ(size(), std::nullopt);
 }
 
-TEST_F(OwnWritingCacheTest, AnExpiredLeaseDropsTheKnownDataForGood) {
+TEST_F(SoleWriterCacheTest, AnExpiredLeaseDropsTheKnownDataForGood) {
   make_file();
   clock.advance(seconds(11));
   EXPECT_EQ(size(), std::nullopt);
@@ -118,7 +118,7 @@ TEST_F(OwnWritingCacheTest, AnExpiredLeaseDropsTheKnownDataForGood) {
   EXPECT_EQ(size(), std::nullopt);
 }
 
-TEST_F(OwnWritingCacheTest, ALookUpUnderTheSameLeaseKeepsTheKnownData) {
+TEST_F(SoleWriterCacheTest, ALookUpUnderTheSameLeaseKeepsTheKnownData) {
   make_file();
   write(data(5000, 1));
   wire::LookupLeaseReply reply = file_reply();
@@ -127,7 +127,7 @@ TEST_F(OwnWritingCacheTest, ALookUpUnderTheSameLeaseKeepsTheKnownData) {
   EXPECT_EQ(size(), 5000U);
 }
 
-TEST_F(OwnWritingCacheTest, AnotherOwnOpenForWritingDropsTheKnownData) {
+TEST_F(SoleWriterCacheTest, AnotherOwnOpenForWritingDropsTheKnownData) {
   make_file();
   wire::OpenRequest request;
   request.where.start = kFile;
@@ -136,7 +136,7 @@ TEST_F(OwnWritingCacheTest, AnotherOwnOpenForWritingDropsTheKnownData) {
   EXPECT_EQ(size(), std::nullopt);
 }
 
-TEST_F(OwnWritingCacheTest, ATruncationDropsTheKnownData) {
+TEST_F(SoleWriterCacheTest, ATruncationDropsTheKnownData) {
   make_file();
   wire::TruncateRequest request;
   request.where.start = kFile;
@@ -144,13 +144,13 @@ TEST_F(OwnWritingCacheTest, ATruncationDropsTheKnownData) {
   EXPECT_EQ(size(), std::nullopt);
 }
 
-TEST_F(OwnWritingCacheTest, ACreateThatOpensAnExistingFileMakesNoSoleWriter) {
+TEST_F(SoleWriterCacheTest, ACreateThatOpensAnExistingFileMakesNoSoleWriter) {
   change_file(creation(), 1, {kFile, false});
   EXPECT_EQ(size(), std::nullopt);
 }
 
 /// The answer has the form of a batch's reply.
-TEST_F(OwnWritingCacheTest, ACreationDoesNotAffectAnotherFileOfTheSameBatch) {
+TEST_F(SoleWriterCacheTest, ACreationDoesNotAffectAnotherFileOfTheSameBatch) {
   const wire::Touched touched{true, {kDirectory, kFile}, {{kDirectory, "f"}, {kDirectory, "g"}}};
   wire::CreateRequest other = creation();
   other.where.path = "g";
@@ -177,7 +177,7 @@ TEST_F(OwnWritingCacheTest, ACreationDoesNotAffectAnotherFileOfTheSameBatch) {
 }
 
 /// Only the meta server can tell whether a write has cleared setuid and setgid.
-TEST_F(OwnWritingCacheTest, OnlyTheServerAnswersTheModeOfASetuidFile) {
+TEST_F(SoleWriterCacheTest, OnlyTheServerAnswersTheModeOfASetuidFile) {
   make_file();
   wire::GrantedObject lends = written_file();
   lends.object.attributes.mode = 04755;

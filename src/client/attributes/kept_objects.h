@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "client/attributes/changes_under_way.h"
 #include "client/attributes/given_copies.h"
-#include "client/attributes/own_writing.h"
+#include "client/attributes/sole_writer_state.h"
 #include "wire/lease_messages.h"
 
 namespace spate::client {
@@ -30,12 +30,12 @@ struct KeptObject {
   std::optional<wire::ObjectReply> reply;
   std::unordered_map<std::string, KeptName, TextHash, std::equal_to<>> names;  // the names in a directory
   bool complete = false;                                                       // the directory has no other names
-  bool listed = false;                  // a listing brought it, and nobody has asked for it since
-  MonoTime until;                       // end of the lease by its own grant; a renewal prolongs all leases (until_)
-  std::uint64_t order = 0;              // number of the own change whose answer had the attributes; 0: a lookup's
-  NameCopies name_copies;               // copies of the names in a directory
-  std::optional<OwnWriting> writing;    // for a file that only this client may be writing
-  std::list<Handle>::iterator place{};  // its place in the order of use
+  bool listed = false;                     // a listing brought it, and nobody has asked for it since
+  MonoTime until;                          // end of the lease by its own grant; a renewal prolongs all leases (until_)
+  std::uint64_t order = 0;                 // number of the own change whose answer had the attributes; 0: a lookup's
+  NameCopies name_copies;                  // copies of the names in a directory
+  std::optional<SoleWriterState> writing;  // for a file that only this client may be writing
+  std::list<Handle>::iterator place{};     // its place in the order of use
 
   /// For an object that has a reply. A write by any user but root clears the bits that lend rights (setuid, setgid).
   /// While a file may be written, only the meta server can tell whether the file still has them.

@@ -98,7 +98,7 @@ job::Task<Result<std::uint64_t>> FileAppend::append_now(Appends::AppendedPtr fil
 
 /// The end of the file, if this client alone has it open for writing, and through this open only. No other client
 /// appends, since this one has the right to append. A client that opens the file for writing first recalls the lease
-/// (client/attributes/own_writing.h).
+/// (client/attributes/sole_writer_state.h).
 std::optional<std::uint64_t> FileAppend::known_end(const Appends::Appended& file) {
   if (file.unsettled || data_.written().uncertain()) return std::nullopt;
   const auto known = data_.cluster().attributes().find_attributes({data_.handle(), {}, 0});

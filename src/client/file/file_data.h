@@ -34,7 +34,7 @@ class FileData {
   };
   FileData(Cluster& cluster, Params params);
   /// Lasts as long as a change of the data. While a change is under way this client asks the servers for the file's
-  /// size, even if only this client writes the file (client/attributes/own_writing.h).
+  /// size, even if only this client writes the file (client/attributes/sole_writer_state.h).
   class Change {
    public:
     explicit Change(FileData& data);

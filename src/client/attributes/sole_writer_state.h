@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// OwnWriting: what this client knows about the data of a file that only it has open for writing.
+// SoleWriterState: what this client knows about the data of a file that only it has open for writing.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace spate::client {
 /// For a file that this client has made, while its lease on the file lasts without a break. An open for writing by
 /// another client recalls the lease, and a second open for writing by this client ends this knowledge. So all data of
 /// the file was written through one open.
-struct OwnWriting {
+struct SoleWriterState {
   std::uint32_t under_way = 0;            // changes of the data that are under way; other clients may see them already
   std::optional<wire::DataSummary> data;  // state of all datafiles after the last change; nothing: it is not known
 };

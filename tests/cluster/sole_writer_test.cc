@@ -19,9 +19,9 @@ using std::chrono::seconds;
 
 constexpr std::uint8_t kToReadAndWrite = wire::kOpenRead | wire::kOpenWrite;
 
-class OwnWritingTest : public ::testing::Test {
+class SoleWriterTest : public ::testing::Test {
  protected:
-  OwnWritingTest() : world_({}), a_(&start()), b_(&start()) {
+  SoleWriterTest() : world_({}), a_(&start()), b_(&start()) {
     world_.watch().on_arrival([this](const WatchedRequest& request) { ++asked_[request.op]; });
     EXPECT_ERRC(run(*a_, a_->client().stat(path_from_root("f"))), Errc::kNotFound);  // brings the session's first lease
   }
@@ -78,7 +78,7 @@ class OwnWritingTest : public ::testing::Test {
   ClientProcess* b_;
 };
 
-TEST_F(OwnWritingTest, SizeAndTimesAreKnownWithoutTheServers) {
+TEST_F(SoleWriterTest, SizeAndTimesAreKnownWithoutTheServers) {
   const auto file = create("f");
   questions();
   EXPECT_EQ(stat(*a_).value().size, 0U);
@@ -92,7 +92,7 @@ TEST_F(OwnWritingTest, SizeAndTimesAreKnownWithoutTheServers) {
   EXPECT_EQ(stat(*b_).value().mtime, WallTime{1000});
 }
 
-TEST_F(OwnWritingTest, WritesOfAnotherClientAreSeenAtOnce) {
+TEST_F(SoleWriterTest, WritesOfAnotherClientAreSeenAtOnce) {
   const auto file = create("f");
   ASSERT_OK(run(*a_, file->write(0, Bytes(1000))));
   auto other = run(*b_, b_->client().open(path_from_root("f"), wire::kOpenWrite));
@@ -110,7 +110,7 @@ TEST_F(OwnWritingTest, WritesOfAnotherClientAreSeenAtOnce) {
   compare(0);
 }
 
-TEST_F(OwnWritingTest, AppendsNeedNoRequestForTheEnd) {
+TEST_F(SoleWriterTest, AppendsNeedNoRequestForTheEnd) {
   const auto file = create("f");
   const auto append = [&](std::size_t size) {
     const Bytes bytes(size, std::byte{1});
@@ -135,7 +135,7 @@ TEST_F(OwnWritingTest, AppendsNeedNoRequestForTheEnd) {
   compare(0);
 }
 
-TEST_F(OwnWritingTest, ACopyNeedsNoRequestForTheSizeOfItsSource) {
+TEST_F(SoleWriterTest, ACopyNeedsNoRequestForTheSizeOfItsSource) {
   const auto source = create("f");
   const auto target = create("g");
   ASSERT_OK(run(*a_, source->write(0, Bytes(300000, std::byte{1}))));
@@ -158,7 +158,7 @@ TEST_F(OwnWritingTest, ACopyNeedsNoRequestForTheSizeOfItsSource) {
 }
 
 /// Wherever the write of the other client meets the appends of this one, an append that begins after it goes behind it.
-TEST_F(OwnWritingTest, AnAppendFollowsACompletedWriteOfAnotherClient) {
+TEST_F(SoleWriterTest, AnAppendFollowsACompletedWriteOfAnotherClient) {
   const Bytes bytes(10, std::byte{1});
   const std::array<ByteView, 1> memory{bytes};
   for (int i = 0; i < 40; ++i) {
@@ -178,7 +178,7 @@ TEST_F(OwnWritingTest, AnAppendFollowsACompletedWriteOfAnotherClient) {
 }
 
 /// The other client's open comes at any moment of this client's calls.
-TEST_F(OwnWritingTest, AWriteOfAnotherClientAtAnyMomentIsSeen) {
+TEST_F(SoleWriterTest, AWriteOfAnotherClientAtAnyMomentIsSeen) {
   for (int i = 0; i < 60; ++i) {
     const std::string name = "g" + std::to_string(i);
     const auto opened = begin_call(*b_, b_->client().create(path_from_root(name), wire::kOpenWrite, {}));
@@ -194,7 +194,7 @@ TEST_F(OwnWritingTest, AWriteOfAnotherClientAtAnyMomentIsSeen) {
   }
 }
 
-TEST_F(OwnWritingTest, WritesThroughAnotherOpenOfThisClientAreSeen) {
+TEST_F(SoleWriterTest, WritesThroughAnotherOpenOfThisClientAreSeen) {
   const auto file = create("f");
   auto other = run(*a_, a_->client().open(path_from_root("f"), wire::kOpenWrite));
   ASSERT_OK(other);
@@ -206,7 +206,7 @@ TEST_F(OwnWritingTest, WritesThroughAnotherOpenOfThisClientAreSeen) {
   ASSERT_OK(run(*a_, file->close()));
 }
 
-TEST_F(OwnWritingTest, AClientThatIsCutOffUsesNoKnownData) {
+TEST_F(SoleWriterTest, AClientThatIsCutOffUsesNoKnownData) {
   const auto file = create("f");
   ASSERT_OK(run(*a_, file->write(0, Bytes(1000))));
   world_.fabric().links().partition(kMetaServer.value, a_->node(), true);
@@ -220,7 +220,7 @@ TEST_F(OwnWritingTest, AClientThatIsCutOffUsesNoKnownData) {
   std::ignore = run(*a_, file->close());
 }
 
-TEST_F(OwnWritingTest, ARestartOfTheMetaServerEndsTheSoleWriterState) {
+TEST_F(SoleWriterTest, ARestartOfTheMetaServerEndsTheSoleWriterState) {
   const auto file = create("f");
   ASSERT_OK(run(*a_, file->write(0, Bytes(1000))));
   world_.kill_server(kMetaServer, Death::kProcess);
@@ -233,7 +233,7 @@ TEST_F(OwnWritingTest, ARestartOfTheMetaServerEndsTheSoleWriterState) {
   ASSERT_OK(run(*a_, file->close()));
 }
 
-void OwnWritingTest::change(client::File& file, Random& random) {
+void SoleWriterTest::change(client::File& file, Random& random) {
   const std::uint64_t at = random.below(400000);
   const std::uint64_t size = 1 + random.below(100000);
   const Bytes bytes(size, std::byte{7});
@@ -250,7 +250,7 @@ void OwnWritingTest::change(client::File& file, Random& random) {
 }
 
 /// After each change of any kind, this client's own answers equal the servers' answers to the other client.
-TEST_F(OwnWritingTest, RandomChangesGiveTheAttributesOfTheServers) {
+TEST_F(SoleWriterTest, RandomChangesGiveTheAttributesOfTheServers) {
   SeededRandom random(7);
   for (int round = 0; round < 8; ++round) {
     const auto file = create("f");
