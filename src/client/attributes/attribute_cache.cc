@@ -137,7 +137,7 @@ std::optional<AttributeCache::Copy> AttributeCache::copy_attributes(Handle objec
   const MonoTime now = clock_.now();
   const Duration good_for = copy_time(*found->object, now);
   if (good_for == Duration(0)) return std::nullopt;
-  if (!copies_.give_attributes(object, now + good_for + lease_ / 5)) return std::nullopt;
+  if (!copies_.export_attributes(object, now + good_for + lease_ / 5)) return std::nullopt;
   ++counters_.hits;
   ++counters_.copied;
   return Copy{found->object->reply->attributes, good_for};
@@ -155,7 +155,7 @@ Duration AttributeCache::copy_name(Handle directory, std::string_view name, Hand
   if (told ? known->second.object != object : object || !at->complete || !may_be_a_name(name)) return Duration(0);
   const Duration good_for = copy_time(*at, now);
   if (good_for == Duration(0)) return Duration(0);
-  copies_.give_name(at->name_copies, objects_.end_of(*at));
+  copies_.export_name(at->name_copies, objects_.end_of(*at));
   ++counters_.copied;
   return good_for;
 }

@@ -12,7 +12,7 @@
 #include "client/attributes/change_plan.h"
 #include "client/attributes/changes_under_way.h"
 #include "client/attributes/copies.h"
-#include "client/attributes/given_copies.h"
+#include "client/attributes/exported_copies.h"
 #include "client/attributes/kept_objects.h"
 #include "client/attributes/listing_credit.h"
 #include "client/attributes/recent_events.h"
@@ -157,7 +157,7 @@ class AttributeCache {
   const Options options_;
   const Clock& clock_;
   mutable std::mutex mutex_;  // guards all members below
-  GivenCopies copies_;
+  ExportedCopies copies_;
   ChangesUnderWay changes_;
   KeptObjects objects_;
   RecentEvents events_;   // since the oldest lookup or change that is under way

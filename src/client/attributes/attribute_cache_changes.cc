@@ -68,7 +68,7 @@ void AttributeCache::keep_moved_names(const wire::Touched& touched) {
   if (until == MonoTime()) return;  // there were no copies of their names
   if (all_kept_until < until) return copies_.drop_names();
   for (const wire::TouchedName& name : touched.names)
-    copies_.give_name(objects_.find(name.directory)->name_copies, until);
+    copies_.export_name(objects_.find(name.directory)->name_copies, until);
 }
 
 void AttributeCache::plan_place(PendingChange& change, const ChangePlan::ChangedName& place) {

@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "client/attributes/change_plan.h"
-#include "client/attributes/given_copies.h"
+#include "client/attributes/exported_copies.h"
 #include "wire/lease_messages.h"
 
 namespace spate::client {
@@ -33,7 +33,7 @@ class ChangesUnderWay {
  public:
   using Ptr = std::list<PendingChange>::iterator;
   /// `copies` outlives this object.
-  explicit ChangesUnderWay(GivenCopies& copies) : copies_(copies) {}
+  explicit ChangesUnderWay(ExportedCopies& copies) : copies_(copies) {}
 
   bool empty() const { return changes_.empty(); }
   Ptr begin(PendingChange change);
@@ -60,7 +60,7 @@ class ChangesUnderWay {
  private:
   void may_touch_anything(PendingChange& change);
 
-  GivenCopies& copies_;
+  ExportedCopies& copies_;
   std::list<PendingChange> changes_;
 };
 

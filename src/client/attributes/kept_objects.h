@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "client/attributes/changes_under_way.h"
-#include "client/attributes/given_copies.h"
+#include "client/attributes/exported_copies.h"
 #include "client/attributes/sole_writer_state.h"
 #include "wire/lease_messages.h"
 
@@ -55,7 +55,7 @@ struct KeptObject {
 class KeptObjects {
  public:
   /// `most`: limit of objects and names together. The other parameters outlive this object.
-  KeptObjects(std::size_t most, const Clock& clock, ChangesUnderWay& changes, GivenCopies& copies)
+  KeptObjects(std::size_t most, const Clock& clock, ChangesUnderWay& changes, ExportedCopies& copies)
       : most_(most), clock_(clock), changes_(changes), copies_(copies) {}
 
   bool empty() const { return objects_.empty(); }
@@ -94,7 +94,7 @@ class KeptObjects {
   const std::size_t most_;
   const Clock& clock_;
   ChangesUnderWay& changes_;
-  GivenCopies& copies_;
+  ExportedCopies& copies_;
   std::unordered_map<Handle, KeptObject> objects_;
   std::list<Handle> used_;  // the longest unused first
   std::size_t names_ = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GivenCopies: records of which answers the cache has given copies away, so that the copies can be taken back.
+// ExportedCopies: records of which answers the cache has given copies away, so that the copies can be taken back.
 #pragma once
 
 #include <algorithm>
@@ -13,22 +13,22 @@ namespace spate::client {
 
 /// The copies of names in one directory.
 struct NameCopies {
-  std::uint64_t epoch = 0;  // the value of GivenCopies::epoch_ when a name was copied last; 0: never
+  std::uint64_t epoch = 0;  // the value of ExportedCopies::epoch_ when a name was copied last; 0: never
   MonoTime until;           // the time from which on nobody uses the last copy of that epoch
 };
 
 /// Copies of attributes are taken back for each object, copies of names only all at once: for those of one directory
 /// alone, one would have to wait for the process that is changing it. Not thread-safe; the caller serialises calls.
-class GivenCopies {
+class ExportedCopies {
  public:
   /// `copies` outlives this object. Null: nobody keeps copies.
-  explicit GivenCopies(Copies* copies) : copies_(copies) {}
+  explicit ExportedCopies(Copies* copies) : copies_(copies) {}
 
   bool possible() const { return copies_ != nullptr; }
   bool takes_names() const { return copies_ != nullptr && copies_->takes_names(); }
 
   /// False: the attributes must not be given away.
-  bool give_attributes(Handle object, MonoTime until) {
+  bool export_attributes(Handle object, MonoTime until) {
     if (!copies_->begin_attributes(object, until)) return false;
     attributes_.insert(object);
     return true;
@@ -41,13 +41,13 @@ class GivenCopies {
     attributes_.clear();
   }
 
-  void give_name(NameCopies& directory, MonoTime until) {
+  void export_name(NameCopies& directory, MonoTime until) {
     directory.until = has_names(directory) ? std::max(directory.until, until) : until;
-    directory.epoch = last_given_ = epoch_;
+    directory.epoch = last_exported_ = epoch_;
   }
   bool has_names(const NameCopies& directory) const { return directory.epoch == epoch_; }
   /// Whether the holder may have a copy of any name.
-  bool any_names() const { return last_given_ == epoch_; }
+  bool any_names() const { return last_exported_ == epoch_; }
   void drop_names() {
     if (!any_names()) return;
     ++epoch_;
@@ -61,7 +61,7 @@ class GivenCopies {
   Copies* const copies_;
   std::unordered_set<Handle> attributes_;  // objects whose attributes the holder may have copies of
   std::uint64_t epoch_ = 1;                // copies of names that were given away in earlier epochs have been dropped
-  std::uint64_t last_given_ = 0;           // the value of epoch_ when a name was copied last
+  std::uint64_t last_exported_ = 0;        // the value of epoch_ when a name was copied last
 };
 
 }  // namespace spate::client
