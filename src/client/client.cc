@@ -146,7 +146,7 @@ job::Task<Result<std::unique_ptr<File>>> Client::open(NamePath where, std::uint8
   request.open_flags = open_flags;
   const Limits limits = session().limits();
   Result<wire::OpenReply> reply = Errc::kUnknown;
-  if (auto kept = cluster_.kept_opens().take(request.where, open_flags)) {
+  if (auto kept = cluster_.cached_opens().take(request.where, open_flags)) {
     reply = *std::move(kept);
   } else {
     reply = co_await ask_to_open(cluster_, request, limits);

@@ -35,14 +35,14 @@ Cluster::Cluster(Options options, job::NetworkContext& network, Random& random)
       locks_(session_, events_),
       appends_(executor(), locks_, session_.handover()),
       unsynced_(executor()),
-      kept_opens_(session_, attributes_,
-                  [this](wire::CloseWritersRequest request, rpc::SessionEpoch opened_in, Limits limits,
-                         UniqueFunction<void()> on_ended) {
-                    return close(std::move(request), opened_in, limits, std::move(on_ended));
-                  }),
+      cached_opens_(session_, attributes_,
+                    [this](wire::CloseWritersRequest request, rpc::SessionEpoch opened_in, Limits limits,
+                           UniqueFunction<void()> on_ended) {
+                      return close(std::move(request), opened_in, limits, std::move(on_ended));
+                    }),
       closes_(executor()) {
   session_.observe(*this);
-  events_.on_lease_recall([this](Handle object) { kept_opens_.changed(object); });
+  events_.on_lease_recall([this](Handle object) { cached_opens_.changed(object); });
   if (!session_.inherited()) return;
   events_.inherit();
   locks_.inherit();
@@ -52,7 +52,7 @@ Cluster::Cluster(Options options, job::NetworkContext& network, Random& random)
 Cluster::~Cluster() = default;
 
 job::Task<void> Cluster::stop(Limits limits) {
-  co_await kept_opens_.stop(limits);
+  co_await cached_opens_.stop(limits);
   stopping_.request_stop();
   session_.request_stop();
   events_.request_stop();
@@ -106,7 +106,7 @@ job::Task<Result<rpc::RawReply>> Cluster::change_meta(wire::Op op, ByteView body
     if (created) opened = {created->object.attributes.handle, created->created};
   }
   change.end(touched, granted, opened);
-  for (const Handle object : touched.objects) kept_opens_.changed(object);
+  for (const Handle object : touched.objects) cached_opens_.changed(object);
   if (granted.granted) events_.start();
   SPATE_CO_TRY(std::ignore, co_await copies_dropped(options().copies, executor(), {}));
   co_return reply;

@@ -7,8 +7,8 @@
 #include "client/attributes/attribute_cache.h"
 #include "client/attributes/change_plan.h"
 #include "client/bypass/leased_file.h"
+#include "client/cached_opens.h"
 #include "client/data/unsynced.h"
-#include "client/kept_opens.h"
 #include "client/locks/appends.h"
 #include "client/locks/locks.h"
 #include "client/session/event_listener.h"
@@ -64,12 +64,12 @@ class Cluster final : private SessionObserver {
   UnsyncedFiles& unsynced() { return unsynced_; }
   AttributeCache& attributes() { return attributes_; }
   const AttributeCache& attributes() const { return attributes_; }
-  KeptOpens& kept_opens() { return kept_opens_; }
+  CachedOpens& cached_opens() { return cached_opens_; }
 
  private:
   void handshake_begins() override {
     attributes_.clear();
-    kept_opens_.distrust_all();
+    cached_opens_.distrust_all();
   }
   void session_changed() override { events_.check_session(); }
   void heard() override { events_.heard(); }
@@ -87,7 +87,7 @@ class Cluster final : private SessionObserver {
   Locks locks_;
   Appends appends_;
   UnsyncedFiles unsynced_;
-  KeptOpens kept_opens_;
+  CachedOpens cached_opens_;
   job::Gate closes_;
   job::StopSource stopping_;
 };

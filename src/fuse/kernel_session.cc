@@ -247,7 +247,7 @@ bool KernelSession::hand_over() {
 /// The status, as lines "name value".
 std::string KernelSession::status() const {
   const auto kept = mount_.process.client().cluster().attributes().counters();
-  const client::KeptOpens& opens = mount_.process.client().cluster().kept_opens();
+  const client::CachedOpens& opens = mount_.process.client().cluster().cached_opens();
   const unsigned workers = workers_.workers();
   std::string text = fmt::format(
       "file_system {}\nname {}\nopen_files {}\nclosing {}\nrequests {}\nworkers {}\nworkers_with_request "

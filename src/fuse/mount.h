@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "assembly/client_process.h"
-#include "client/file/kept_pages.h"
+#include "client/file/cached_pages.h"
 #include "fuse/async_releases.h"
 #include "fuse/closing_files.h"
 #include "fuse/current_request.h"
@@ -41,7 +41,7 @@ struct Mount {
   std::shared_ptr<OpenFiles> shared_files = std::make_shared<OpenFiles>(handover);  // closes may outlive the mount
   OpenFiles& files = *shared_files;
   OpenDirectories directories{handover.first_number()};
-  client::KeptPages pages{handover.kept()};
+  client::CachedPages pages{handover.kept()};
   KernelLocks locks{process, handover};
   AsyncReleases releases{process.driver()};
   ClosingFiles closing{process.executor()};

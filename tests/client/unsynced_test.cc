@@ -4,7 +4,7 @@
 #include "client/data/unsynced.h"
 
 #include "base/expect.h"
-#include "client/file/kept_pages.h"
+#include "client/file/cached_pages.h"
 #include "tests/client/client_fixture.h"
 
 namespace spate::client::testing {
@@ -101,8 +101,8 @@ TEST_F(ClientUnsynced, ALossThatOnlyAnAbandonedCloseNoticedIsReportedByTheNextOp
   crash_io(1);
   auto other = create("g");
   ASSERT_EQ(write(*other), Errc::kOk);  // this reply tells the client of the crash
-  std::array<client::KeptPages::Kept, 1> memory{};
-  client::KeptPages pages(memory);
+  std::array<client::CachedPages::PageRecord, 1> memory{};
+  client::CachedPages pages(memory);
   EXPECT_OK(executor_.run(pages.close(*writer)));
   auto later = open("f");
   EXPECT_EQ(sync(*later), Errc::kLostWrite);

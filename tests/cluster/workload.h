@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "client/file/kept_pages.h"
+#include "client/file/cached_pages.h"
 #include "tests/cluster/scene.h"
 
 namespace spate::cluster {
@@ -150,7 +150,7 @@ class Workload {
   job::Task<void> use_pages();
   job::Task<std::shared_ptr<client::File>> open_with_pages(std::uint64_t handle, bool writes);
   job::Task<void> close_with_pages(std::shared_ptr<client::File> file);
-  job::Task<void> check_kept_pages(std::shared_ptr<client::File> file, ReadId id);
+  job::Task<void> check_cached_pages(std::shared_ptr<client::File> file, ReadId id);
   job::Task<void> fill_pages(std::shared_ptr<client::File> file);
   job::Task<void> write_through_pages(std::shared_ptr<client::File> file, std::uint64_t most);
 
@@ -201,10 +201,10 @@ class Workload {
   bool given_up_ = false;
   std::vector<OpenFilePtr> open_;
   std::vector<Doubt> doubts_;
-  std::map<std::uint64_t, std::vector<WriteId>> unsynced_;  // by file: acknowledged since the last sync
-  std::vector<WriteId> writing_;                            // writes and punches in flight
-  std::vector<client::KeptPages::Kept> kept_memory_{16};    // few, so that some displace others
-  client::KeptPages kept_{kept_memory_};
+  std::map<std::uint64_t, std::vector<WriteId>> unsynced_;        // by file: acknowledged since the last sync
+  std::vector<WriteId> writing_;                                  // writes and punches in flight
+  std::vector<client::CachedPages::PageRecord> kept_memory_{16};  // few, so that some displace others
+  client::CachedPages kept_{kept_memory_};
   std::map<std::uint64_t, Pages> pages_;  // by handle
   ClientId session_;
   bool finished_ = false;

@@ -65,7 +65,7 @@ job::Task<std::shared_ptr<client::File>> Workload::open_with_pages(std::uint64_t
     co_return nullptr;
   }
   std::shared_ptr<client::File> file = *std::move(opened);
-  co_await check_kept_pages(file, id);
+  co_await check_cached_pages(file, id);
   if (dead()) co_return nullptr;
   if (!pages_.contains(handle)) co_await fill_pages(file);
   co_return file;
@@ -85,7 +85,7 @@ job::Task<void> Workload::close_with_pages(std::shared_ptr<client::File> file) {
 
 /// The kept pages must have been in the file at some time since read `id` began. After a crash, pages may be newer than
 /// the file, since a disk may have lost unsynced writes.
-job::Task<void> Workload::check_kept_pages(std::shared_ptr<client::File> file, ReadId id) {
+job::Task<void> Workload::check_cached_pages(std::shared_ptr<client::File> file, ReadId id) {
   const std::uint64_t handle = file->handle().value;
   bool keeps = co_await kept_.opened(*file);
   const auto found = pages_.find(handle);

@@ -46,7 +46,7 @@ std::optional<AttributeCache::Found> AttributeCache::walk(const wire::NamePath& 
   const MonoTime now = clock_.now();
   if (all_blocked(now)) return std::nullopt;
   Handle here = where.start;
-  KeptObject* at = objects_.use(here, now);
+  CachedObject* at = objects_.use(here, now);
   if (at == nullptr) return std::nullopt;
   std::string_view rest = where.path;
   while (!rest.empty()) {
@@ -101,13 +101,13 @@ std::optional<Result<Attributes>> AttributeCache::find_attributes(const wire::Na
 
 void AttributeCache::begin_writing(Handle file) {
   const std::lock_guard lock(mutex_);
-  KeptObject* const object = objects_.find(file);
+  CachedObject* const object = objects_.find(file);
   if (object != nullptr && object->writing) ++object->writing->under_way;
 }
 
 void AttributeCache::end_writing(Handle file, const std::optional<wire::DataSummary>& data) {
   const std::lock_guard lock(mutex_);
-  KeptObject* const object = objects_.find(file);
+  CachedObject* const object = objects_.find(file);
   if (object == nullptr || !object->writing) return;
   --object->writing->under_way;
   object->writing->data = data;
@@ -124,7 +124,7 @@ std::optional<AttributeCache::KnownSize> AttributeCache::known_size(Handle file)
 
 /// How long a copy may be used after its answer. A tenth of the lease is reserved for the time that the answer takes to
 /// reach the holder of the copy.
-Duration AttributeCache::copy_time(const KeptObject& object, MonoTime now) const {
+Duration AttributeCache::copy_time(const CachedObject& object, MonoTime now) const {
   const Duration left = objects_.end_of(object) - now - lease_ / 10;
   return left < kLeastCopyTime ? Duration(0) : left;
 }
@@ -148,7 +148,7 @@ Duration AttributeCache::copy_name(Handle directory, std::string_view name, Hand
   const std::lock_guard lock(mutex_);
   const MonoTime now = clock_.now();
   if (all_blocked(now) || changes_.touch(directory, name)) return Duration(0);
-  KeptObject* const at = objects_.use(directory, now);
+  CachedObject* const at = objects_.use(directory, now);
   if (at == nullptr) return Duration(0);
   const auto known = at->names.find(name);
   const bool told = known != at->names.end();
@@ -199,14 +199,14 @@ void AttributeCache::end_lookup(const Lookup& lookup, const wire::LookupLeaseRep
 
 void AttributeCache::keep(const wire::LookupLeaseReply& reply, MonoTime until) {
   for (const wire::LeaseStep& step : reply.steps) {
-    KeptObject& directory = objects_.renewed(step.directory, until);
+    CachedObject& directory = objects_.renewed(step.directory, until);
     const auto known = directory.names.find(step.name);
     const bool other = known != directory.names.end() && known->second.object != step.object;
     if (other) copies_.drop_names_of(directory.name_copies);
     objects_.put_name(directory, step);
   }
   if (reply.object) {
-    KeptObject& object = objects_.renewed(reply.object->attributes.handle, until);
+    CachedObject& object = objects_.renewed(reply.object->attributes.handle, until);
     object.reply = *reply.object;
     object.order = 0;
     object.listed = false;

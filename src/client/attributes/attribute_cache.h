@@ -9,11 +9,11 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "client/attributes/cached_objects.h"
 #include "client/attributes/change_plan.h"
 #include "client/attributes/changes_under_way.h"
 #include "client/attributes/copies.h"
 #include "client/attributes/exported_copies.h"
-#include "client/attributes/kept_objects.h"
 #include "client/attributes/listing_credit.h"
 #include "client/attributes/recent_events.h"
 #include "client/options.h"
@@ -129,7 +129,7 @@ class AttributeCache {
 
  private:
   struct Found {
-    const KeptObject* object = nullptr;
+    const CachedObject* object = nullptr;
     bool nothing = false;  // it is known that the name does not exist
   };
   // Call the following functions with the lock held.
@@ -140,12 +140,12 @@ class AttributeCache {
   void meet_table(std::uint64_t table, std::uint32_t lease_ms);
   void drop_all();
   Duration usable() const;
-  Duration copy_time(const KeptObject& object, MonoTime now) const;
+  Duration copy_time(const CachedObject& object, MonoTime now) const;
 
   void keep(const wire::LookupLeaseReply& reply, MonoTime until);
   bool recalled_since(const Lookup& lookup, const wire::LookupLeaseReply& reply) const;
   void keep_page(const Lookup& lookup, Handle directory, const wire::ListLeaseReply& reply);
-  void keep_listed(KeptObject& directory, const wire::LeaseStep& name, wire::ObjectReply object, MonoTime until);
+  void keep_listed(CachedObject& directory, const wire::LeaseStep& name, wire::ObjectReply object, MonoTime until);
 
   void plan_place(PendingChange& change, const ChangePlan::ChangedName& place);
   void keep_changed(const PendingChange& change, const wire::Touched& touched, const wire::Granted& granted,
@@ -159,7 +159,7 @@ class AttributeCache {
   mutable std::mutex mutex_;  // guards all members below
   ExportedCopies copies_;
   ChangesUnderWay changes_;
-  KeptObjects objects_;
+  CachedObjects objects_;
   RecentEvents events_;   // since the oldest lookup or change that is under way
   unsigned looking_ = 0;  // lookups under way
   std::uint64_t table_ = 0;

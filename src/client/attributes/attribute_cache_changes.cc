@@ -21,22 +21,22 @@ bool names_any_of(const wire::Touched& touched, Handle directory) {
   return std::any_of(touched.names.begin(), touched.names.end(), in_it);
 }
 
-void keep_granted_directory(KeptObjects& objects, const wire::GrantedObject& granted, KeptObject& directory) {
+void keep_granted_directory(CachedObjects& objects, const wire::GrantedObject& granted, CachedObject& directory) {
   const bool searchable = (granted.flags & wire::GrantedObject::kSearchable) != 0;
   const bool empty = (granted.flags & wire::GrantedObject::kNeverUsed) != 0;
   if (!searchable || empty) objects.forget_names(granted.object.attributes.handle, directory);
   if (searchable && empty) directory.complete = true;
 }
 
-void keep_granted_name(KeptObjects& objects, const wire::LeaseStep& step) {
-  KeptObject& directory = *objects.find(step.directory);
+void keep_granted_name(CachedObjects& objects, const wire::LeaseStep& step) {
+  CachedObject& directory = *objects.find(step.directory);
   if (step.object || !directory.complete) return objects.put_name(directory, step);
   objects.forget_name(directory, {step.directory, step.name});
 }
 
 /// The reply to a change that went in a batch names the objects that all changes of the batch have touched. Only those
 /// count that this change may have touched. If this change has made a file, nothing is written to the file yet.
-void note_writing(const PendingChange& change, const OpenedFile& opened, Handle handle, KeptObject& file) {
+void note_writing(const PendingChange& change, const OpenedFile& opened, Handle handle, CachedObject& file) {
   switch (change.data) {
     case ChangePlan::Data::kStays: return;
     case ChangePlan::Data::kOpened:
@@ -59,7 +59,7 @@ void AttributeCache::keep_moved_names(const wire::Touched& touched) {
   MonoTime until;
   MonoTime all_kept_until = MonoTime::never();
   for (const wire::TouchedName& name : touched.names) {
-    const KeptObject* const directory = objects_.find(name.directory);
+    const CachedObject* const directory = objects_.find(name.directory);
     if (directory == nullptr) return copies_.drop_names();
     const NameCopies& given = directory->name_copies;
     if (copies_.has_names(given)) until = std::max(until, given.until);
@@ -84,7 +84,7 @@ void AttributeCache::plan_place(PendingChange& change, const ChangePlan::Changed
     change.names.push_back({start, std::string(path)});
     if (place.fresh) return;
   }
-  const KeptObject* const directory = objects_.use(start, clock_.now());
+  const CachedObject* const directory = objects_.use(start, clock_.now());
   const bool none = directory == nullptr || !directory->names.contains(path);
   if (none && (directory == nullptr || !directory->complete)) {
     change.all = true;
@@ -92,7 +92,7 @@ void AttributeCache::plan_place(PendingChange& change, const ChangePlan::Changed
   }
   change.trusted.push_back({start, std::string(path)});
   if (none) return;
-  const KeptName& name = directory->names.find(path)->second;
+  const CachedName& name = directory->names.find(path)->second;
   const bool follows = (place.where->flags & wire::NamePath::kFollowLast) != 0;
   if (follows && name.type == FileType::kSymlink) change.all = true;
   if (name.object) change.objects.push_back(name.object);
@@ -141,7 +141,7 @@ void AttributeCache::keep_changed(const PendingChange& change, const wire::Touch
       forget_changed(object, order, names_any_of(touched, object));
       continue;
     }
-    KeptObject& renewed = objects_.renewed(object, change.asked + usable());
+    CachedObject& renewed = objects_.renewed(object, change.asked + usable());
     renewed.reply = found->object;
     renewed.order = order;
     switch (found->object.attributes.type) {
@@ -164,7 +164,7 @@ void AttributeCache::keep_changed(const PendingChange& change, const wire::Touch
 /// Forgets the object's attributes, unless a later change has renewed them. If only entries changed, the rights to look
 /// up names are as before.
 void AttributeCache::forget_changed(Handle object, std::uint64_t order, bool entries_only) {
-  KeptObject* const found = objects_.find(object);
+  CachedObject* const found = objects_.find(object);
   if (found == nullptr || (order != 0 && found->order > order)) return;
   if (!entries_only) return objects_.drop(object);
   found->reply.reset();

@@ -9,7 +9,7 @@ namespace spate::client {
 bool AttributeCache::worth_listing(Handle directory) const {
   if (!options_.on || options_.listings == Listings::kNames) return false;
   const std::lock_guard lock(mutex_);
-  const KeptObject* const found = objects_.find(directory);
+  const CachedObject* const found = objects_.find(directory);
   if (found != nullptr && !objects_.has_room_for(*found)) return false;
   return options_.listings == Listings::kObjects || listing_credit_.left();
 }
@@ -32,7 +32,7 @@ void AttributeCache::keep_page(const Lookup& lookup, Handle directory, const wir
   events_.for_each_since(lookup.events_before, [&](const RecentEvents::Event& event) { gone.insert(event.object); });
   if (gone.contains(directory)) return;
   const MonoTime until = lookup.asked + usable();
-  KeptObject& listed = objects_.renewed(directory, until);
+  CachedObject& listed = objects_.renewed(directory, until);
   auto target = reply.targets.begin();
   auto refused = reply.refused.begin();
   for (std::size_t i = 0; i < reply.page.entries.size(); ++i) {
@@ -51,9 +51,9 @@ void AttributeCache::keep_page(const Lookup& lookup, Handle directory, const wir
   }
 }
 
-void AttributeCache::keep_listed(KeptObject& directory, const wire::LeaseStep& name, wire::ObjectReply object,
+void AttributeCache::keep_listed(CachedObject& directory, const wire::LeaseStep& name, wire::ObjectReply object,
                                  MonoTime until) {
-  KeptObject& at = objects_.renewed(name.object, until);
+  CachedObject& at = objects_.renewed(name.object, until);
   // A look-up of these names would need no request either.
   if (!at.reply) {
     at.listed = true;

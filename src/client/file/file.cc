@@ -165,15 +165,15 @@ job::Task<bool> File::learn_data(std::uint32_t writers) {
 }
 
 void File::keep_when_closed(std::uint8_t open_flags) {
-  if (KeptOpens::can_be_kept(open_flags)) kept_flags_ = open_flags;
+  if (CachedOpens::can_be_kept(open_flags)) kept_flags_ = open_flags;
 }
 
 /// Tries to keep the open instead of sending a close that would report nothing.
 bool File::kept_open(const wire::CloseRequest& request, std::uint64_t request_id, UniqueFunction<void()>& on_ended) {
   if (kept_flags_ == 0 || request.atime || request.mtime || request.mode) return false;
-  KeptOpens::Kept open{handle_,           kept_flags_, attributes_.version, capability_.now(),
-                       meta_incarnation_, request_id,  std::move(on_ended)};
-  const bool kept = cluster_.kept_opens().keep(open);
+  CachedOpens::CachedOpen open{handle_,           kept_flags_, attributes_.version, capability_.now(),
+                               meta_incarnation_, request_id,  std::move(on_ended)};
+  const bool kept = cluster_.cached_opens().keep(open);
   if (!kept) on_ended = std::move(open.on_ended);
   return kept;
 }

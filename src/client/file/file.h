@@ -54,7 +54,7 @@ class File {
   void inherit(HandoverState::Open& record);
 
   /// The server has just judged an open with these flags, so the last close may leave the file open
-  /// (client/kept_opens.h).
+  /// (client/cached_opens.h).
   void keep_when_closed(std::uint8_t open_flags);
 
   /// This process ends and another one continues. Gives back to the servers what they have lent to this process.

@@ -64,7 +64,7 @@ struct HandoverState::Layout {
   std::array<LockUse, kMostHeld> lock_uses;
   std::array<Open, kMostOpens> opens;
   std::array<Copied, kMostCopied> copied;
-  std::array<Kept, kMostKept> kept;
+  std::array<PageRecord, kMostKept> kept;
 };
 
 Result<std::unique_ptr<HandoverState>> HandoverState::open(int fd) {
@@ -335,7 +335,7 @@ std::vector<Handle> HandoverState::copied(MonoTime now) const {
   return all;
 }
 
-std::span<HandoverState::Kept> HandoverState::kept() const { return layout_.kept; }
+std::span<HandoverState::PageRecord> HandoverState::kept() const { return layout_.kept; }
 
 std::byte* HandoverState::frontend_memory() const { return layout_.frontend.data(); }
 

@@ -134,7 +134,7 @@ class HandoverState {
     MonoTime until;
   };
   /// A file whose pages are cached above this client, and the state of its datafiles with which the pages agree.
-  struct Kept {
+  struct PageRecord {
     std::uint64_t handle = 0;  // 0: the record is empty
     std::uint64_t size = 0;
     std::uint64_t change_sum = 0;
@@ -234,7 +234,7 @@ class HandoverState {
   HandoverRecords<Open>& opens() { return *opens_; }
   HandoverRecords<LockUse>& lock_uses() { return *lock_uses_; }
   /// Their number is a power of two; all are zero at first.
-  std::span<Kept> kept() const;
+  std::span<PageRecord> kept() const;
   /// kFrontendBytes bytes, all zero at first.
   std::byte* frontend_memory() const;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/attributes/kept_objects.h"
+#include "client/attributes/cached_objects.h"
 
 namespace spate::client {
 namespace {
@@ -9,31 +9,31 @@ constexpr std::size_t kPartOfOneDirectory = 4;
 
 }  // namespace
 
-KeptObject* KeptObjects::find(Handle handle) {
+CachedObject* CachedObjects::find(Handle handle) {
   const auto found = objects_.find(handle);
   return found == objects_.end() ? nullptr : &found->second;
 }
 
-const KeptObject* KeptObjects::find(Handle handle) const {
+const CachedObject* CachedObjects::find(Handle handle) const {
   const auto found = objects_.find(handle);
   return found == objects_.end() ? nullptr : &found->second;
 }
 
-bool KeptObjects::in_force(Handle handle, MonoTime now) const {
-  const KeptObject* const object = find(handle);
+bool CachedObjects::in_force(Handle handle, MonoTime now) const {
+  const CachedObject* const object = find(handle);
   return object != nullptr && end_of(*object) > now;
 }
 
-KeptObject* KeptObjects::use(Handle handle, MonoTime now) {
-  KeptObject* const object = find(handle);
+CachedObject* CachedObjects::use(Handle handle, MonoTime now) {
+  CachedObject* const object = find(handle);
   if (object == nullptr || end_of(*object) <= now || changes_.touch(handle)) return nullptr;
   used_.splice(used_.end(), used_, object->place);
   return object;
 }
 
-KeptObject& KeptObjects::renewed(Handle handle, MonoTime until) {
+CachedObject& CachedObjects::renewed(Handle handle, MonoTime until) {
   auto [at, fresh] = objects_.try_emplace(handle);
-  KeptObject& object = at->second;
+  CachedObject& object = at->second;
   if (fresh) {
     object.place = used_.insert(used_.end(), handle);
   } else {
@@ -51,7 +51,7 @@ KeptObject& KeptObjects::renewed(Handle handle, MonoTime until) {
   return object;
 }
 
-void KeptObjects::drop(Handle handle) {
+void CachedObjects::drop(Handle handle) {
   const auto found = objects_.find(handle);
   if (found == objects_.end()) return;
   changes_.names_lost(handle);
@@ -62,7 +62,7 @@ void KeptObjects::drop(Handle handle) {
   objects_.erase(found);
 }
 
-void KeptObjects::drop_all() {
+void CachedObjects::drop_all() {
   changes_.all_names_lost();
   copies_.drop_all_attributes();
   copies_.drop_names();
@@ -72,7 +72,7 @@ void KeptObjects::drop_all() {
   until_ = MonoTime();
 }
 
-void KeptObjects::expire(MonoTime now) {
+void CachedObjects::expire(MonoTime now) {
   if (until_ > now) return;
   for (auto at = used_.begin(); at != used_.end();) {
     const Handle handle = *at++;
@@ -80,29 +80,29 @@ void KeptObjects::expire(MonoTime now) {
   }
 }
 
-void KeptObjects::put_name(KeptObject& directory, const wire::LeaseStep& step) {
-  const auto [at, fresh] = directory.names.try_emplace(step.name, KeptName{step.object, step.type});
+void CachedObjects::put_name(CachedObject& directory, const wire::LeaseStep& step) {
+  const auto [at, fresh] = directory.names.try_emplace(step.name, CachedName{step.object, step.type});
   if (fresh) {
     ++names_;
   } else if (at->second.object != step.object) {
     changes_.name_lost(step.directory, step.name);
-    at->second = KeptName{step.object, step.type};
+    at->second = CachedName{step.object, step.type};
   }
 }
 
-void KeptObjects::forget_name(KeptObject& directory, const wire::TouchedName& name) {
+void CachedObjects::forget_name(CachedObject& directory, const wire::TouchedName& name) {
   changes_.name_lost(name.directory, name.name);
   names_ -= directory.names.erase(name.name);
 }
 
-void KeptObjects::lose_name(const wire::TouchedName& name) {
-  KeptObject* const directory = find(name.directory);
+void CachedObjects::lose_name(const wire::TouchedName& name) {
+  CachedObject* const directory = find(name.directory);
   if (directory == nullptr) return changes_.name_lost(name.directory, name.name);
   directory->complete = false;
   forget_name(*directory, name);
 }
 
-void KeptObjects::forget_names(Handle handle, KeptObject& directory) {
+void CachedObjects::forget_names(Handle handle, CachedObject& directory) {
   changes_.names_lost(handle);
   copies_.drop_names_of(directory.name_copies);
   names_ -= directory.names.size();
@@ -110,11 +110,11 @@ void KeptObjects::forget_names(Handle handle, KeptObject& directory) {
   directory.complete = false;
 }
 
-void KeptObjects::make_room() {
+void CachedObjects::make_room() {
   while (objects_.size() + names_ > most_ && !used_.empty()) drop(used_.front());
 }
 
-bool KeptObjects::make_room_beside(Handle directory) {
+bool CachedObjects::make_room_beside(Handle directory) {
   while (objects_.size() + names_ + 2 > most_) {
     if (used_.front() == directory) return false;
     drop(used_.front());
@@ -122,7 +122,7 @@ bool KeptObjects::make_room_beside(Handle directory) {
   return true;
 }
 
-bool KeptObjects::has_room_for(const KeptObject& directory) const {
+bool CachedObjects::has_room_for(const CachedObject& directory) const {
   return directory.names.size() < most_ / kPartOfOneDirectory;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// KeptOpens: files that this client keeps open for reading at the meta server although no program has them open any
+// CachedOpens: files that this client keeps open for reading at the meta server although no program has them open any
 // more.
 #pragma once
 
@@ -27,9 +27,9 @@ namespace spate::client {
 /// the lease is recalled or expires, when this client changes the file, after a restart of the meta server, and when no
 /// program has opened the file for a minute. One executor, except where a function says otherwise. Life cycle:
 /// construct -> calls -> stop() -> destroyed.
-class KeptOpens {
+class CachedOpens {
  public:
-  struct Kept {
+  struct CachedOpen {
     Handle handle;
     std::uint8_t open_flags = 0;  // the wire::OpenFlags that the server has judged
     std::uint64_t version = 0;    // version of the attributes by which the server judged them
@@ -43,14 +43,14 @@ class KeptOpens {
   using Close = UniqueFunction<job::Task<Result<wire::CloseReply>>(wire::CloseWritersRequest, rpc::SessionEpoch, Limits,
                                                                    UniqueFunction<void()> on_ended)>;
   /// `session` and `attributes` outlive this object, and so do objects that `close` uses.
-  KeptOpens(Session& session, AttributeCache& attributes, Close close);
-  KeptOpens(const KeptOpens&) = delete;
-  KeptOpens& operator=(const KeptOpens&) = delete;
+  CachedOpens(Session& session, AttributeCache& attributes, Close close);
+  CachedOpens(const CachedOpens&) = delete;
+  CachedOpens& operator=(const CachedOpens&) = delete;
 
   /// Whether such an open can be taken over by a later one.
   static bool can_be_kept(std::uint8_t open_flags);
   /// Keeps the open. False: this object does not keep it, and `open` is unchanged.
-  bool keep(Kept& open);
+  bool keep(CachedOpen& open);
   /// Takes a kept open that serves this request. Returns the answer that the server would give. Nothing: the server
   /// must be asked.
   std::optional<wire::OpenReply> take(const wire::NamePath& where, std::uint8_t open_flags);
@@ -70,18 +70,18 @@ class KeptOpens {
 
  private:
   struct Idle {
-    Kept open;
+    CachedOpen open;
     MonoTime since;
     bool trusted = true;
   };
   using Place = std::list<Idle>::iterator;
 
-  bool is_good(const Kept& open) const;
+  bool is_good(const CachedOpen& open) const;
   std::optional<Place> find(Handle file, std::uint8_t open_flags) const;
-  Kept remove(Place place);
-  std::vector<Kept> remove_outlived();
-  void close_soon(Kept open);
-  job::Task<void> close(Kept open, Limits limits);
+  CachedOpen remove(Place place);
+  std::vector<CachedOpen> remove_outlived();
+  void close_soon(CachedOpen open);
+  job::Task<void> close(CachedOpen open, Limits limits);
   job::Task<void> close_outlived();
 
   Session& session_;

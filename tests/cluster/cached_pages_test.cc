@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // An open keeps the pages of a file only if no other client has changed the file since.
-#include "client/file/kept_pages.h"
+#include "client/file/cached_pages.h"
 
 #include <array>
 
@@ -64,8 +64,8 @@ class KernelPageCacheTest : public ::testing::Test {
   World world_{WorldOptions{}};
   ClientProcess& mount_;
   ClientProcess& other_;
-  std::array<client::KeptPages::Kept, 16> memory_{};
-  std::unique_ptr<client::KeptPages> pages_ = std::make_unique<client::KeptPages>(memory_);
+  std::array<client::CachedPages::PageRecord, 16> memory_{};
+  std::unique_ptr<client::CachedPages> pages_ = std::make_unique<client::CachedPages>(memory_);
 };
 
 TEST_F(KernelPageCacheTest, PagesStayAfterTheMountsOwnWrite) {
@@ -202,10 +202,10 @@ TEST_F(KernelPageCacheTest, PagesThatMissedAWriteAreDropped) {
 
 TEST_F(KernelPageCacheTest, TheNextProcessOfTheMountKeepsPages) {
   make();
-  pages_ = std::make_unique<client::KeptPages>(memory_);
+  pages_ = std::make_unique<client::CachedPages>(memory_);
   EXPECT_TRUE(next_open_keeps());
   const std::unique_ptr<client::File> file = open(kToWrite);
-  pages_ = std::make_unique<client::KeptPages>(memory_);
+  pages_ = std::make_unique<client::CachedPages>(memory_);
   EXPECT_FALSE(next_open_keeps()) << "of a file that the process before had open for writing";
 }
 

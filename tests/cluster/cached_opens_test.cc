@@ -18,9 +18,9 @@ using std::chrono::seconds;
 constexpr Credential kSomebody{1000, 1000, {}};
 constexpr std::uint8_t kUncounted = wire::kOpenRead | wire::kOpenUncounted;
 
-class KeptOpensTest : public ::testing::Test {
+class CachedOpensTest : public ::testing::Test {
  protected:
-  explicit KeptOpensTest(const WorldOptions& options = {}) : world_(options), a_(&start(kSomebody)), b_(&start({})) {
+  explicit CachedOpensTest(const WorldOptions& options = {}) : world_(options), a_(&start(kSomebody)), b_(&start({})) {
     world_.watch().on_arrival([this](const WatchedRequest& request) { ++asked_[request.op]; });
     handle_ = make("f");
   }
@@ -70,7 +70,7 @@ class KeptOpensTest : public ::testing::Test {
     ASSERT_EQ(kept(process), 1U);
     asked_.clear();
   }
-  static std::uint64_t kept(ClientProcess& process) { return process.client().cluster().kept_opens().size(); }
+  static std::uint64_t kept(ClientProcess& process) { return process.client().cluster().cached_opens().size(); }
   Result<Attributes> chmod(ClientProcess& process, std::uint32_t mode) {
     wire::SetattrRequest request;
     request.where.start = handle_;
@@ -93,7 +93,7 @@ class KeptOpensTest : public ::testing::Test {
   Handle handle_;
 };
 
-TEST_F(KeptOpensTest, AFileIsOpenedAgainWithoutTheServer) {
+TEST_F(CachedOpensTest, AFileIsOpenedAgainWithoutTheServer) {
   visit_under_lease(*a_);
   for (int i = 0; i < 3; ++i) {
     auto file = open(*a_);
@@ -105,10 +105,10 @@ TEST_F(KeptOpensTest, AFileIsOpenedAgainWithoutTheServer) {
   }
   EXPECT_EQ(asked_[wire::Op::kOpen], 0U);
   EXPECT_EQ(asked_[wire::Op::kClose], 0U);
-  EXPECT_EQ(a_->client().cluster().kept_opens().taken(), 3U);
+  EXPECT_EQ(a_->client().cluster().cached_opens().taken(), 3U);
 }
 
-TEST_F(KeptOpensTest, TwoOpensAtOnceAreTwo) {
+TEST_F(CachedOpensTest, TwoOpensAtOnceAreTwo) {
   visit_under_lease(*a_);
   auto first = open(*a_);
   auto second = open(*a_);
@@ -121,13 +121,13 @@ TEST_F(KeptOpensTest, TwoOpensAtOnceAreTwo) {
   EXPECT_OK(run(*a_, (*second)->close()));
 }
 
-TEST_F(KeptOpensTest, AnOpenForExecutionChecksItsOwnPermission) {
+TEST_F(CachedOpensTest, AnOpenForExecutionChecksItsOwnPermission) {
   visit_under_lease(*a_);
   EXPECT_EQ(visit(*a_, wire::kOpenRead | wire::kOpenExecute), Errc::kPermissionDenied);
   EXPECT_EQ(visit(*a_, wire::kOpenWrite), Errc::kPermissionDenied);
 }
 
-TEST_F(KeptOpensTest, AReadThatMovesAtimeIsReported) {
+TEST_F(CachedOpensTest, AReadThatMovesAtimeIsReported) {
   visit_under_lease(*a_);
   auto file = open(*a_);
   ASSERT_OK(file);
@@ -138,7 +138,7 @@ TEST_F(KeptOpensTest, AReadThatMovesAtimeIsReported) {
   EXPECT_EQ(kept(*a_), 0U);
 }
 
-TEST_F(KeptOpensTest, AFileThatAnotherRemovesIsGone) {
+TEST_F(CachedOpensTest, AFileThatAnotherRemovesIsGone) {
   visit_under_lease(*a_);
   ASSERT_OK(run(*b_, b_->client().unlink(path_from_root("f"))));
   world_.run_for(seconds(1));
@@ -148,14 +148,14 @@ TEST_F(KeptOpensTest, AFileThatAnotherRemovesIsGone) {
   EXPECT_FALSE(has_datafiles());
 }
 
-TEST_F(KeptOpensTest, AFileThatItsClientRemovesIsGone) {
+TEST_F(CachedOpensTest, AFileThatItsClientRemovesIsGone) {
   visit_under_lease(*b_);
   ASSERT_OK(run(*b_, b_->client().unlink(path_from_root("f"))));
   world_.run_for(seconds(30));
   EXPECT_FALSE(has_datafiles());
 }
 
-TEST_F(KeptOpensTest, AFileThatIsOpenOnceMoreLivesUntilThatClose) {
+TEST_F(CachedOpensTest, AFileThatIsOpenOnceMoreLivesUntilThatClose) {
   visit_under_lease(*a_);
   auto file = open(*a_);
   ASSERT_OK(file);
@@ -169,14 +169,14 @@ TEST_F(KeptOpensTest, AFileThatIsOpenOnceMoreLivesUntilThatClose) {
   EXPECT_FALSE(has_datafiles());
 }
 
-TEST_F(KeptOpensTest, AnUnusedOpenIsClosed) {
+TEST_F(CachedOpensTest, AnUnusedOpenIsClosed) {
   visit_under_lease(*a_);
   world_.run_for(seconds(100));
   EXPECT_EQ(kept(*a_), 0U);
   EXPECT_EQ(asked_[wire::Op::kClose], 1U);
 }
 
-TEST_F(KeptOpensTest, WritesOfAnotherClientAreReadByTheNextOpen) {
+TEST_F(CachedOpensTest, WritesOfAnotherClientAreReadByTheNextOpen) {
   visit_under_lease(*a_);
   auto writer = open(*b_, wire::kOpenWrite);
   ASSERT_OK(writer);
@@ -190,7 +190,7 @@ TEST_F(KeptOpensTest, WritesOfAnotherClientAreReadByTheNextOpen) {
   ASSERT_OK(run(*b_, (*writer)->close()));
 }
 
-TEST_F(KeptOpensTest, ARestartOfTheMetaServerEndsCachedOpens) {
+TEST_F(CachedOpensTest, ARestartOfTheMetaServerEndsCachedOpens) {
   visit_under_lease(*a_);
   world_.kill_server(kMetaServer, Death::kProcess);
   world_.start_server(kMetaServer);
@@ -203,7 +203,7 @@ TEST_F(KeptOpensTest, ARestartOfTheMetaServerEndsCachedOpens) {
 }
 
 /// The new server process need not know of the open any more, though the session continues and gets leases.
-TEST_F(KeptOpensTest, AfterARestartOfTheMetaServerAnOpenAsksIt) {
+TEST_F(CachedOpensTest, AfterARestartOfTheMetaServerAnOpenAsksIt) {
   visit_under_lease(*a_);
   world_.kill_server(kMetaServer, Death::kProcess);
   world_.start_server(kMetaServer);
@@ -217,7 +217,7 @@ TEST_F(KeptOpensTest, AfterARestartOfTheMetaServerAnOpenAsksIt) {
   EXPECT_EQ(asked_[wire::Op::kOpen], 1U);
 }
 
-TEST_F(KeptOpensTest, OpensOfAnExpiredSessionAreNotUsed) {
+TEST_F(CachedOpensTest, OpensOfAnExpiredSessionAreNotUsed) {
   visit_under_lease(*a_);
   world_.fabric().links().partition(kMetaServer.value, a_->node(), true);
   world_.run_for(seconds(20));
@@ -228,7 +228,7 @@ TEST_F(KeptOpensTest, OpensOfAnExpiredSessionAreNotUsed) {
   EXPECT_FALSE(has_datafiles());
 }
 
-TEST_F(KeptOpensTest, AnOrderlyEndLeavesNothingOpen) {
+TEST_F(CachedOpensTest, AnOrderlyEndLeavesNothingOpen) {
   visit_under_lease(*a_);
   a_->quit();
   world_.run_for(seconds(1));
@@ -238,7 +238,7 @@ TEST_F(KeptOpensTest, AnOrderlyEndLeavesNothingOpen) {
   EXPECT_FALSE(has_datafiles());
 }
 
-TEST_F(KeptOpensTest, OpensOfAKilledClientEndWithItsSession) {
+TEST_F(CachedOpensTest, OpensOfAKilledClientEndWithItsSession) {
   visit_under_lease(*a_);
   world_.kill_client(*a_, Death::kProcess);
   ASSERT_OK(run(*b_, b_->client().unlink(path_from_root("f"))));
@@ -247,7 +247,7 @@ TEST_F(KeptOpensTest, OpensOfAKilledClientEndWithItsSession) {
 }
 
 /// The change may come at the very moment of an open.
-TEST_F(KeptOpensTest, AChangeAtAnyMomentOfAnOpenIsSeen) {
+TEST_F(CachedOpensTest, AChangeAtAnyMomentOfAnOpenIsSeen) {
   for (int i = 0; i < 60; ++i) {
     ASSERT_OK(chmod(*b_, 0644));
     visit_under_lease(*a_);
@@ -267,9 +267,9 @@ TEST_F(KeptOpensTest, AChangeAtAnyMomentOfAnOpenIsSeen) {
   }
 }
 
-class PlantedKeptOpens : public KeptOpensTest, public ::testing::WithParamInterface<Plant> {
+class PlantedCachedOpens : public CachedOpensTest, public ::testing::WithParamInterface<Plant> {
  protected:
-  PlantedKeptOpens() : KeptOpensTest(with(GetParam())) {}
+  PlantedCachedOpens() : CachedOpensTest(with(GetParam())) {}
   static WorldOptions with(Plant plant) {
     WorldOptions options;
     options.plant = plant;
@@ -277,18 +277,18 @@ class PlantedKeptOpens : public KeptOpensTest, public ::testing::WithParamInterf
   }
 };
 
-TEST_P(PlantedKeptOpens, AUserWhoseRightsWereTakenAwayOpensNothing) {
+TEST_P(PlantedCachedOpens, AUserWhoseRightsWereTakenAwayOpensNothing) {
   visit_under_lease(*a_);
   ASSERT_OK(chmod(*b_, 0600));
   ASSERT_OK(run(*a_, a_->client().stat(path_from_root("f"))));
   EXPECT_EQ(visit(*a_), GetParam() == Plant::kNone ? Errc::kPermissionDenied : Errc::kOk);
 }
-INSTANTIATE_TEST_SUITE_P(Each, PlantedKeptOpens, ::testing::Values(Plant::kNone, Plant::kOpenAfterChange),
+INSTANTIATE_TEST_SUITE_P(Each, PlantedCachedOpens, ::testing::Values(Plant::kNone, Plant::kOpenAfterChange),
                          [](const auto& info) { return info.param == Plant::kNone ? "Well" : "Planted"; });
 
 // The following tests are about opens that the meta server does not count.
 
-TEST_F(KeptOpensTest, AnUncountedOpenReadsAndIsNotClosed) {
+TEST_F(CachedOpensTest, AnUncountedOpenReadsAndIsNotClosed) {
   asked_.clear();
   auto file = open(*a_, kUncounted);
   ASSERT_OK(file);
@@ -300,7 +300,7 @@ TEST_F(KeptOpensTest, AnUncountedOpenReadsAndIsNotClosed) {
   EXPECT_EQ(kept(*a_), 0U);
 }
 
-TEST_F(KeptOpensTest, AFileThatIsRemovedUnderAnUncountedOpenIsNoHole) {
+TEST_F(CachedOpensTest, AFileThatIsRemovedUnderAnUncountedOpenIsNoHole) {
   auto file = open(*a_, kUncounted);
   ASSERT_OK(file);
   ASSERT_OK(run(*b_, b_->client().unlink(path_from_root("f"))));
@@ -311,7 +311,7 @@ TEST_F(KeptOpensTest, AFileThatIsRemovedUnderAnUncountedOpenIsNoHole) {
   EXPECT_OK(run(*a_, (*file)->close()));
 }
 
-TEST_F(KeptOpensTest, AnUncountedOpenReadsOnAfterItsSessionHasExpired) {
+TEST_F(CachedOpensTest, AnUncountedOpenReadsOnAfterItsSessionHasExpired) {
   auto file = open(*a_, kUncounted);
   ASSERT_OK(file);
   world_.fabric().links().partition(kMetaServer.value, a_->node(), true);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/kept_opens.h"
+#include "client/cached_opens.h"
 
 #include <utility>
 
@@ -20,21 +20,21 @@ constexpr Duration kLeastLife = std::chrono::minutes(5);
 
 }  // namespace
 
-KeptOpens::KeptOpens(Session& session, AttributeCache& attributes, Close close)
+CachedOpens::CachedOpens(Session& session, AttributeCache& attributes, Close close)
     : session_(session), attributes_(attributes), close_(std::move(close)), gate_(session.executor()) {}
 
-bool KeptOpens::can_be_kept(std::uint8_t open_flags) {
+bool CachedOpens::can_be_kept(std::uint8_t open_flags) {
   return (open_flags & wire::kOpenRead) != 0 && (open_flags & ~(wire::kOpenRead | wire::kOpenExecute)) == 0;
 }
 
 /// Whether the session in which the file is open continues, and the capability is valid for some time.
-bool KeptOpens::is_good(const Kept& open) const {
+bool CachedOpens::is_good(const CachedOpen& open) const {
   const rpc::SessionEpoch opened_in{open.capability.client, open.capability.session_epoch};
   return opened_in == session_.identity().session() && open.meta == session_.meta().incarnation() &&
          open.capability.expiry.ns - session_.fs_time().ns > kLeastLife.count();
 }
 
-bool KeptOpens::keep(Kept& open) {
+bool CachedOpens::keep(CachedOpen& open) {
   if (gate_.closed() || stopping_.stopped() || !is_good(open)) return false;
   // Without a lease nothing would tell this client that the file is to be removed, or that it may no longer be read.
   const auto now = attributes_.find_attributes({open.handle, {}, 0});
@@ -47,7 +47,7 @@ bool KeptOpens::keep(Kept& open) {
   return true;
 }
 
-std::optional<KeptOpens::Place> KeptOpens::find(Handle file, std::uint8_t open_flags) const {
+std::optional<CachedOpens::Place> CachedOpens::find(Handle file, std::uint8_t open_flags) const {
   const auto [begin, end] = places_.equal_range(file);
   for (auto at = begin; at != end; ++at) {
     if (at->second->open.open_flags == open_flags) return at->second;
@@ -55,14 +55,14 @@ std::optional<KeptOpens::Place> KeptOpens::find(Handle file, std::uint8_t open_f
   return std::nullopt;
 }
 
-KeptOpens::Kept KeptOpens::remove(Place place) {
+CachedOpens::CachedOpen CachedOpens::remove(Place place) {
   const auto [begin, end] = places_.equal_range(place->open.handle);
   for (auto at = begin; at != end; ++at) {
     if (at->second != place) continue;
     places_.erase(at);
     break;
   }
-  Kept open = std::move(place->open);
+  CachedOpen open = std::move(place->open);
   idle_.erase(place);
   size_ = idle_.size();
   return open;
@@ -71,7 +71,7 @@ KeptOpens::Kept KeptOpens::remove(Place place) {
 /// The attributes under the lease show whether anything has changed since the server judged the open: a change of mode,
 /// owner or access list makes a new version. They also are the server's answer, except for a file that is being
 /// written.
-std::optional<wire::OpenReply> KeptOpens::take(const wire::NamePath& where, std::uint8_t open_flags) {
+std::optional<wire::OpenReply> CachedOpens::take(const wire::NamePath& where, std::uint8_t open_flags) {
   if (idle_.empty() || !can_be_kept(open_flags)) return std::nullopt;
   const auto there = attributes_.find_attributes(where);
   if (!there || !*there || !(*there)->size_known) return std::nullopt;
@@ -80,7 +80,7 @@ std::optional<wire::OpenReply> KeptOpens::take(const wire::NamePath& where, std:
   auto now = attributes_.find({(*there)->handle, {}, 0});
   if (!now || !*now || !(*place)->trusted || !is_good((*place)->open)) return std::nullopt;
   if ((*now)->attributes.version != (*place)->open.version && !planted(Defect::kOpenAfterChange)) return std::nullopt;
-  Kept open = remove(*place);
+  CachedOpen open = remove(*place);
   if (open.on_ended) open.on_ended();
   wire::OpenReply reply;
   reply.capability = open.capability;
@@ -89,17 +89,17 @@ std::optional<wire::OpenReply> KeptOpens::take(const wire::NamePath& where, std:
   return reply;
 }
 
-void KeptOpens::changed(Handle file) {
+void CachedOpens::changed(Handle file) {
   if (planted(Defect::kOpenAfterChange)) return;
   for (auto at = places_.find(file); at != places_.end(); at = places_.find(file)) close_soon(remove(at->second));
 }
 
-void KeptOpens::distrust_all() {
+void CachedOpens::distrust_all() {
   for (Idle& idle : idle_) idle.trusted = false;
 }
 
 /// Nobody waits for this close. It is repeated until it is answered.
-job::Task<void> KeptOpens::close(Kept open, Limits limits) {
+job::Task<void> CachedOpens::close(CachedOpen open, Limits limits) {
   wire::CloseRequest request;
   request.handle = open.handle;
   request.rights = Rights::kRead;
@@ -119,13 +119,13 @@ job::Task<void> KeptOpens::close(Kept open, Limits limits) {
 }
 
 /// If the close cannot begin, the open ends with the session, which will end soon.
-void KeptOpens::close_soon(Kept open) {
+void CachedOpens::close_soon(CachedOpen open) {
   std::ignore = job::spawn(gate_, close(std::move(open), session_.limits(stopping_)));
 }
 
-std::vector<KeptOpens::Kept> KeptOpens::remove_outlived() {
+std::vector<CachedOpens::CachedOpen> CachedOpens::remove_outlived() {
   const MonoTime now = session_.executor().now();
-  std::vector<Kept> outlived;
+  std::vector<CachedOpen> outlived;
   for (Place at = idle_.begin(); at != idle_.end();) {
     const Place place = at++;
     const bool of_use = place->trusted && now - place->since < kLongestIdle && is_good(place->open) &&
@@ -136,11 +136,11 @@ std::vector<KeptOpens::Kept> KeptOpens::remove_outlived() {
 }
 
 /// Closes outlived opens one after the other, so that other requests come in between.
-job::Task<void> KeptOpens::close_outlived() {
+job::Task<void> CachedOpens::close_outlived() {
   while (!idle_.empty() && !stopping_.stopped()) {
     std::ignore = co_await session_.executor().sleep(kLookInterval, stopping_);
-    std::vector<Kept> outlived = remove_outlived();
-    for (Kept& open : outlived) {
+    std::vector<CachedOpen> outlived = remove_outlived();
+    for (CachedOpen& open : outlived) {
       const Limits limits = session_.limits(stopping_);
       co_await close(std::move(open), limits);
     }
@@ -148,7 +148,7 @@ job::Task<void> KeptOpens::close_outlived() {
   watching_ = false;
 }
 
-job::Task<void> KeptOpens::stop(Limits limits) {
+job::Task<void> CachedOpens::stop(Limits limits) {
   stopping_.request_stop();
   while (!idle_.empty()) {
     const Limits own = limits;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/file/kept_pages.h"
+#include "client/file/cached_pages.h"
 
 #include <atomic>
 #include <bit>
@@ -14,20 +14,22 @@ constexpr std::uint64_t kFactor = 0x9e3779b97f4a7c15;
 
 }  // namespace
 
-KeptPages::KeptPages(std::span<Kept> memory) : memory_(memory) { SPATE_CHECK(std::has_single_bit(memory.size())); }
+CachedPages::CachedPages(std::span<PageRecord> memory) : memory_(memory) {
+  SPATE_CHECK(std::has_single_bit(memory.size()));
+}
 
-KeptPages::Kept& KeptPages::place(Handle handle) const {
+CachedPages::PageRecord& CachedPages::place(Handle handle) const {
   return memory_[(handle.value * kFactor >> 32U) & (memory_.size() - 1)];
 }
 
-std::optional<KeptPages::Kept> KeptPages::find(Handle handle) const {
-  const Kept& kept = place(handle);
+std::optional<CachedPages::PageRecord> CachedPages::find(Handle handle) const {
+  const PageRecord& kept = place(handle);
   return kept.handle == handle.value ? std::optional(kept) : std::nullopt;
 }
 
 /// The process may be killed between any two stores. So the handle is set only while the rest belongs to it.
-void KeptPages::put(const Attributes& attributes) {
-  Kept& kept = place(attributes.handle);
+void CachedPages::put(const Attributes& attributes) {
+  PageRecord& kept = place(attributes.handle);
   std::atomic_ref handle(kept.handle);
   handle.store(0, std::memory_order_seq_cst);
   std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -37,13 +39,13 @@ void KeptPages::put(const Attributes& attributes) {
   handle.store(attributes.handle.value, std::memory_order_seq_cst);
 }
 
-void KeptPages::erase(Handle handle) {
-  Kept& kept = place(handle);
+void CachedPages::erase(Handle handle) {
+  PageRecord& kept = place(handle);
   if (kept.handle == handle.value) std::atomic_ref(kept.handle).store(0, std::memory_order_seq_cst);
 }
 
 /// Files that were opened in different epochs of the session may have been written by others in between.
-void KeptPages::begin_writing(const File& file) {
+void CachedPages::begin_writing(const File& file) {
   Writing& writing = writing_[file.handle()];
   if (writing.files.empty()) {
     writing = {};
@@ -54,8 +56,8 @@ void KeptPages::begin_writing(const File& file) {
   ++writing.opens;
 }
 
-job::Task<bool> KeptPages::opened(File& file) {
-  std::optional<Kept> before;
+job::Task<bool> CachedPages::opened(File& file) {
+  std::optional<PageRecord> before;
   const bool writes = allows(file.rights(), Rights::kWrite);
   {
     const std::lock_guard lock(mutex_);
@@ -80,12 +82,12 @@ job::Task<bool> KeptPages::opened(File& file) {
 }
 
 /// Stores nothing while the file is open for writing, because the attributes of the open do not describe it then.
-void KeptPages::dropped(const Attributes& as_opened) {
+void CachedPages::dropped(const Attributes& as_opened) {
   const std::lock_guard lock(mutex_);
   if (as_opened.size_known && !writing_.contains(as_opened.handle)) put(as_opened);
 }
 
-void KeptPages::end_writing(const File& file, const Result<Attributes>& closed) {
+void CachedPages::end_writing(const File& file, const Result<Attributes>& closed) {
   const std::lock_guard lock(mutex_);
   const auto found = writing_.find(file.handle());
   if (found == writing_.end() || found->second.last != &file) return;
@@ -95,7 +97,7 @@ void KeptPages::end_writing(const File& file, const Result<Attributes>& closed) 
   if (agree) put(*closed);
 }
 
-bool KeptPages::followed(const File& file) {
+bool CachedPages::followed(const File& file) {
   const std::lock_guard lock(mutex_);
   const auto found = writing_.find(file.handle());
   return found != writing_.end() && found->second.files.contains(&file) && !found->second.spoiled;
@@ -103,7 +105,7 @@ bool KeptPages::followed(const File& file) {
 
 /// The opens that this counts have overlapped at the meta server, too: each one was answered before it came into
 /// `files`, and none is closed there before it has left `files`.
-std::uint32_t KeptPages::stop_writing(const File& file) {
+std::uint32_t CachedPages::stop_writing(const File& file) {
   const std::lock_guard lock(mutex_);
   const auto found = writing_.find(file.handle());
   if (found == writing_.end() || found->second.files.erase(&file) == 0) return 1;
@@ -114,7 +116,7 @@ std::uint32_t KeptPages::stop_writing(const File& file) {
   return writing.spoiled && writing.opens > 1 ? 0 : writing.opens;
 }
 
-job::Task<Result<Attributes>> KeptPages::close(File& file, UniqueFunction<void()> on_ended) {
+job::Task<Result<Attributes>> CachedPages::close(File& file, UniqueFunction<void()> on_ended) {
   CloseOptions options;
   options.learn_data = followed(file);
   options.last_of_writers = [this, &file] { return stop_writing(file); };
@@ -124,7 +126,7 @@ job::Task<Result<Attributes>> KeptPages::close(File& file, UniqueFunction<void()
   co_return closed;
 }
 
-void KeptPages::spoil(Handle handle) {
+void CachedPages::spoil(Handle handle) {
   const std::lock_guard lock(mutex_);
   erase(handle);
   const auto found = writing_.find(handle);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// KeptObjects: the objects and names that the attribute cache keeps under leases, ordered by their last use.
+// CachedObjects: the objects and names that the attribute cache keeps under leases, ordered by their last use.
 #pragma once
 
 #include <algorithm>
@@ -17,19 +17,19 @@
 
 namespace spate::client {
 
-struct KeptName {
+struct CachedName {
   Handle object;  // 0: the name does not exist
   FileType type = FileType::kRegular;
 };
 
-struct KeptObject {
+struct CachedObject {
   struct TextHash {
     using is_transparent = void;
     std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
   };
   std::optional<wire::ObjectReply> reply;
-  std::unordered_map<std::string, KeptName, TextHash, std::equal_to<>> names;  // the names in a directory
-  bool complete = false;                                                       // the directory has no other names
+  std::unordered_map<std::string, CachedName, TextHash, std::equal_to<>> names;  // the names in a directory
+  bool complete = false;                                                         // the directory has no other names
   bool listed = false;                     // a listing brought it, and nobody has asked for it since
   MonoTime until;                          // end of the lease by its own grant; a renewal prolongs all leases (until_)
   std::uint64_t order = 0;                 // number of the own change whose answer had the attributes; 0: a lookup's
@@ -52,50 +52,50 @@ struct KeptObject {
 
 /// Drops an object together with its names and all copies. Drops objects beyond the limit in the order of their last
 /// use. Not thread-safe; the caller serialises calls.
-class KeptObjects {
+class CachedObjects {
  public:
   /// `most`: limit of objects and names together. The other parameters outlive this object.
-  KeptObjects(std::size_t most, const Clock& clock, ChangesUnderWay& changes, ExportedCopies& copies)
+  CachedObjects(std::size_t most, const Clock& clock, ChangesUnderWay& changes, ExportedCopies& copies)
       : most_(most), clock_(clock), changes_(changes), copies_(copies) {}
 
   bool empty() const { return objects_.empty(); }
   /// Null: the object is not kept. The call does not count as a use.
-  KeptObject* find(Handle handle);
-  const KeptObject* find(Handle handle) const;
+  CachedObject* find(Handle handle);
+  const CachedObject* find(Handle handle) const;
   /// Null: the object is not kept, its lease has expired, or an own change may touch it. Counts as a use.
-  KeptObject* use(Handle handle, MonoTime now);
+  CachedObject* use(Handle handle, MonoTime now);
   /// Begins to keep the object, or keeps it longer, under a lease that ends at `until`.
-  KeptObject& renewed(Handle handle, MonoTime until);
+  CachedObject& renewed(Handle handle, MonoTime until);
   void drop(Handle handle);
   void drop_all();
 
   /// The end of the object's lease.
-  MonoTime end_of(const KeptObject& object) const { return std::max(object.until, until_); }
+  MonoTime end_of(const CachedObject& object) const { return std::max(object.until, until_); }
   bool in_force(Handle handle, MonoTime now) const;
   /// Every lease that has not expired lasts at least until `until`.
   void renew_all(MonoTime until) { until_ = std::max(until_, until); }
   /// Drops objects whose leases have expired.
   void expire(MonoTime now);
 
-  void put_name(KeptObject& directory, const wire::LeaseStep& step);
+  void put_name(CachedObject& directory, const wire::LeaseStep& step);
   /// The name does not exist any more.
-  void forget_name(KeptObject& directory, const wire::TouchedName& name);
+  void forget_name(CachedObject& directory, const wire::TouchedName& name);
   /// Nobody knows any more which object the name leads to.
   void lose_name(const wire::TouchedName& name);
-  void forget_names(Handle handle, KeptObject& directory);
+  void forget_names(Handle handle, CachedObject& directory);
 
   void make_room();
   /// Makes room for two more. False: only the directory and objects that came with its listing are left to drop.
   bool make_room_beside(Handle directory);
   /// Whether a listing may add names to the directory. The limit leaves room for the objects of these names, too.
-  bool has_room_for(const KeptObject& directory) const;
+  bool has_room_for(const CachedObject& directory) const;
 
  private:
   const std::size_t most_;
   const Clock& clock_;
   ChangesUnderWay& changes_;
   ExportedCopies& copies_;
-  std::unordered_map<Handle, KeptObject> objects_;
+  std::unordered_map<Handle, CachedObject> objects_;
   std::list<Handle> used_;  // the longest unused first
   std::size_t names_ = 0;
   MonoTime until_;  // every lease lasts at least so long, by the last renewal

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// KeptPages: records for which files the pages of a cache above this client agree with the data on the servers
+// CachedPages: records for which files the pages of a cache above this client agree with the data on the servers
 // (docs/mount.md, "Reading back").
 #pragma once
 
@@ -20,14 +20,14 @@ namespace spate::client {
 /// Life cycle of one open: opened() -> [dropped()] -> reads and writes -> close(). A File that was given to opened()
 /// and may write must be given to close(), too, because this object keeps its address until then. No coroutine of this
 /// object runs when it is destroyed. Thread-safe; the coroutines run on the client's executor.
-class KeptPages {
+class CachedPages {
  public:
-  using Kept = HandoverState::Kept;
+  using PageRecord = HandoverState::PageRecord;
   /// `memory`: the records of an earlier process; at first all zeros. Its size, a power of two, limits how many files
   /// are remembered. It outlives this object. Each record is correct at any moment at which the process may end.
-  explicit KeptPages(std::span<Kept> memory);
-  KeptPages(const KeptPages&) = delete;
-  KeptPages& operator=(const KeptPages&) = delete;
+  explicit CachedPages(std::span<PageRecord> memory);
+  CachedPages(const CachedPages&) = delete;
+  CachedPages& operator=(const CachedPages&) = delete;
 
   /// Whether the pages of a file that was just opened may stay. If somebody may be writing the file, this asks the io
   /// servers, for a second at most. After false the caller drops the pages and then calls dropped().
@@ -50,8 +50,8 @@ class KeptPages {
     bool spoiled = false;
   };
 
-  Kept& place(Handle handle) const;
-  std::optional<Kept> find(Handle handle) const;
+  PageRecord& place(Handle handle) const;
+  std::optional<PageRecord> find(Handle handle) const;
   void put(const Attributes& attributes);
   void erase(Handle handle);
   void begin_writing(const File& file);
@@ -60,7 +60,7 @@ class KeptPages {
   void end_writing(const File& file, const Result<Attributes>& closed);
 
   std::mutex mutex_;  // guards all other members
-  const std::span<Kept> memory_;
+  const std::span<PageRecord> memory_;
   std::unordered_map<Handle, Writing> writing_;
 };
 
