@@ -21,7 +21,7 @@
 #include "tools/known.h"
 #include "tools/mounts.h"
 #include "tools/name_space.h"
-#include "tools/occupant.h"
+#include "tools/port_owner.h"
 #include "tools/probe.h"
 #include "tools/server_control.h"
 #include "tools/text.h"

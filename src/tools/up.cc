@@ -18,7 +18,7 @@
 #include "tools/etcd_members.h"
 #include "tools/known.h"
 #include "tools/name_space.h"
-#include "tools/occupant.h"
+#include "tools/port_owner.h"
 #include "tools/probe.h"
 #include "tools/server_control.h"
 #include "tools/text.h"
@@ -98,11 +98,11 @@ Result<Started> start_missing(Context& context, const std::string& folder, const
       continue;
     }
     auto there = look_at_port(context, folder, server);
-    if (there && *there == Occupant::kThatServer) {
+    if (there && *there == PortOwner::kThatServer) {
       ++started.running;
       continue;
     }
-    if (!there || *there == Occupant::kOther) {
+    if (!there || *there == PortOwner::kOther) {
       stop_started(folder, started);
       if (!there) return std::move(there).error();
       return Error::told(
