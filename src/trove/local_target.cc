@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "model/kept_space.h"
+#include "model/reserved_space.h"
 #include "trove/datafile_name.h"
 #include "trove/direct.h"
 
@@ -90,7 +90,7 @@ Result<SpaceInfo> LocalTarget::space() const {
   SpaceInfo space;
   space.total_bytes = fs.f_blocks * fs.f_frsize;
   const std::uint64_t left = fs.f_bavail * fs.f_frsize;
-  const std::uint64_t kept = kept_for_records(space.total_bytes);
+  const std::uint64_t kept = reserved_for_records(space.total_bytes);
   space.free_bytes = left > kept ? left - kept : 0;
   space.total_files = fs.f_files;
   space.free_files = fs.f_favail;

@@ -47,7 +47,7 @@ class LocalTarget {
   const DirectAbility& direct() const { return direct_; }
   /// Bytestreams::try_device_memory().
   Result<void> try_device_memory(MutableByteView memory) const;
-  /// The free space is what writes may still use (model/kept_space.h).
+  /// The free space is what writes may still use (model/reserved_space.h).
   Result<SpaceInfo> space() const;
 
  private:

@@ -12,7 +12,7 @@
 
 #include "base/shared_page.h"
 #include "job/off_loop.h"
-#include "model/kept_space.h"
+#include "model/reserved_space.h"
 
 namespace spate::client {
 namespace {
@@ -60,7 +60,7 @@ class KernelLeasedFile final : public LeasedFile, private FileCalls {
     if (::fstatvfs(file_.get(), &fs) != 0) return false;
     const std::uint64_t block = fs.f_frsize;
     // Twice what an io server keeps: other clients write, too.
-    return fs.f_bavail * block > 2 * kept_for_records(fs.f_blocks * block);
+    return fs.f_bavail * block > 2 * reserved_for_records(fs.f_blocks * block);
   }
   void disown() override { std::ignore = file_.release(); }
   bool try_now(LocalMove& move) override { return move.try_now(*io_); }
