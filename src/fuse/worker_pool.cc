@@ -44,7 +44,7 @@ void WorkerPool::start() {
 void WorkerPool::stop() {
   const std::lock_guard lock(mutex_);
   stopped_ = true;
-  for (Kept* one : kept_) one->wake.notify_one();
+  for (IdleWorker* one : idle_) one->wake.notify_one();
 }
 
 void WorkerPool::resume() {
@@ -69,11 +69,11 @@ void WorkerPool::work_ends(Next did) {
 
 bool WorkerPool::wait_until_called() {
   std::unique_lock lock(mutex_);
-  Kept self;
-  kept_.push_back(&self);
+  IdleWorker self;
+  idle_.push_back(&self);
   while (!self.called && !stopped_) self.wake.wait(lock);
   if (!self.called) {
-    std::erase(kept_, &self);
+    std::erase(idle_, &self);
     return false;
   }
   numbers_.insert(own_number());
@@ -81,17 +81,17 @@ bool WorkerPool::wait_until_called() {
 }
 
 /// Call it with the lock held.
-bool WorkerPool::can_call() const { return !stopped_ && (!kept_.empty() || workers_ < options_.most); }
+bool WorkerPool::can_call() const { return !stopped_ && (!idle_.empty() || workers_ < options_.most); }
 
 /// Call it with the lock held. Releases the lock for a time if a thread must be started.
 void WorkerPool::call_one(std::unique_lock<std::mutex>& lock) {
   if (!can_call()) return;
-  const bool start = kept_.empty();
+  const bool start = idle_.empty();
   ++reading_;
   nobody_reads_ = false;
   if (!start) {
-    Kept* const one = kept_.back();
-    kept_.pop_back();
+    IdleWorker* const one = idle_.back();
+    idle_.pop_back();
     one->called = true;
     one->wake.notify_one();
     return;
@@ -149,7 +149,7 @@ WorkerPool::Next WorkerPool::request_ends() {
     alone_ = std::min(alone_ + 1, kMostAlone);
   }
   const unsigned enough = alone_ >= kManyAlone ? 1 : options_.kept;
-  if (!stopped_ && reading_ >= enough) return kept_.size() + reading_ < options_.kept ? Next::kKeep : Next::kEnd;
+  if (!stopped_ && reading_ >= enough) return idle_.size() + reading_ < options_.kept ? Next::kKeep : Next::kEnd;
   ++reading_;
   nobody_reads_ = false;
   numbers_.insert(own_number());
@@ -212,7 +212,7 @@ unsigned WorkerPool::at_work() const {
 
 unsigned WorkerPool::kept() const {
   const std::lock_guard lock(mutex_);
-  return static_cast<unsigned>(kept_.size());
+  return static_cast<unsigned>(idle_.size());
 }
 
 }  // namespace spate::fuse

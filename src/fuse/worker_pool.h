@@ -87,7 +87,7 @@ class WorkerPool final : public job::Source {
   bool prepare_to_wait() override;
 
  private:
-  struct Kept {
+  struct IdleWorker {
     std::condition_variable wake;
     bool called = false;
   };
@@ -102,11 +102,11 @@ class WorkerPool final : public job::Source {
   bool watching_ = false;  // whether the device is in watch_; only the executor uses it
   mutable std::mutex mutex_;
   std::condition_variable one_less_;
-  std::vector<Kept*> kept_;  // guarded by mutex_; the one that came last is called first
-  unsigned workers_ = 0;     // guarded by mutex_, as are all members below
-  unsigned reading_ = 0;     // workers that wait for the kernel, or that were called to do so
-  unsigned at_work_ = 0;     // workers that have a request
-  unsigned alone_ = 0;       // how strongly recent requests suggest that no other reader is needed
+  std::vector<IdleWorker*> idle_;  // guarded by mutex_; the one that came last is called first
+  unsigned workers_ = 0;           // guarded by mutex_, as are all members below
+  unsigned reading_ = 0;           // workers that wait for the kernel, or that were called to do so
+  unsigned at_work_ = 0;           // workers that have a request
+  unsigned alone_ = 0;             // how strongly recent requests suggest that no other reader is needed
   bool stopped_ = false;
   bool polls_ = false;                     // one of the readers polls
   job::Polling polling_;                   // only the thread that polls uses it
