@@ -37,7 +37,7 @@ bool is_safe_parent(const std::string& folder, uid_t user) {
   return (st.st_mode & 0022U) == 0 || (st.st_mode & S_ISVTX) != 0;
 }
 
-constexpr timeval kPatience{5, 0};  // for a listener whose queue is full
+constexpr timeval kTimeout{5, 0};  // for a listener whose queue is full
 
 Result<UniqueFd> packet_socket(int flags = 0) {
   UniqueFd made(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0));
@@ -141,7 +141,7 @@ void remove_own_socket(std::string_view name) {
 Result<UniqueFd> connect_to_user(uid_t user, std::string_view name) {
   for (const std::string& folder : socket_folders_of(user)) {
     SPATE_TRY(UniqueFd made, packet_socket());
-    ::setsockopt(made.get(), SOL_SOCKET, SO_SNDTIMEO, &kPatience, sizeof kPatience);
+    ::setsockopt(made.get(), SOL_SOCKET, SO_SNDTIMEO, &kTimeout, sizeof kTimeout);
     const int failed = connect_at(made.get(), folder + "/" + std::string(name));
     if (failed == EAGAIN) return Error(Errc::kTimeout, "who listens in " + folder + " does not answer");
     if (failed == EACCES) return Error(Errc::kNotPermitted, folder + " is another user's");

@@ -366,10 +366,10 @@ job::Task<Result<SpaceUse>> Client::statfs() {
   co_return use;
 }
 
-job::Task<Result<SpaceUse>> Client::space_of_those_there(Duration patience) {
+job::Task<Result<SpaceUse>> Client::space_of_those_there(Duration timeout) {
   const Limits limits = session().limits();
   Limits of_io_servers = limits;
-  of_io_servers.deadline = std::min(limits.deadline, cluster_.executor().now() + patience);
+  of_io_servers.deadline = std::min(limits.deadline, cluster_.executor().now() + timeout);
   auto use = co_await client::space_use(session(), limits, of_io_servers);
   co_return use;
 }

@@ -94,9 +94,9 @@ class Client {
 
   /// The sums over all io servers. A device that several targets share counts once.
   job::Task<Result<SpaceUse>> statfs();
-  /// As statfs(), but the sums leave out an io server that does not answer within `patience`
+  /// As statfs(), but the sums leave out an io server that does not answer within `timeout`
   /// (SpaceUse::Server::answered).
-  job::Task<Result<SpaceUse>> space_of_those_there(Duration patience);
+  job::Task<Result<SpaceUse>> space_of_those_there(Duration timeout);
   /// All name-space changes that were acknowledged before the call survive a crash of the meta server's machine.
   job::Task<Result<void>> sync();
 

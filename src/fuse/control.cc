@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::size_t kMostText = 4000;
 constexpr int kBacklog = 4;
-constexpr int kPatienceMs = 60'000;
+constexpr int kTimeoutMs = 60'000;
 
 /// Undoes the escapes of mountinfo, which writes blanks and similar characters as three octal digits.
 std::string plain(const std::string& escaped) {
@@ -117,7 +117,7 @@ Result<std::string> ask_supervisor(const std::string& directory, MessageKind wor
   if (!supervisor) return std::move(supervisor).error().within(directory);
   std::ignore = send_message(supervisor->get(), word, text);  // the supervisor may have refused already and said why
   pollfd wait{supervisor->get(), POLLIN, 0};
-  if (::poll(&wait, 1, kPatienceMs) != 1)
+  if (::poll(&wait, 1, kTimeoutMs) != 1)
     return Error::told(Errc::kTimeout, directory + ": the mount's supervisor does not answer");
   SPATE_TRY(Message answer, receive_message(supervisor->get()));
   std::string told = escape_controls(answer.text, "\n\t");

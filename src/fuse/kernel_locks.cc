@@ -11,7 +11,7 @@ namespace {
 
 constexpr Duration kMoment = std::chrono::milliseconds(1);
 /// How long the end of a mount waits for a server that does not answer.
-constexpr Duration kStopPatience = std::chrono::seconds(4);
+constexpr Duration kStopTimeout = std::chrono::seconds(4);
 
 }  // namespace
 
@@ -54,7 +54,7 @@ bool KernelLocks::stop() {
 }
 
 job::Task<void> KernelLocks::stop_waits() {
-  const MonoTime limit = process_.executor().now() + kStopPatience;
+  const MonoTime limit = process_.executor().now() + kStopTimeout;
   while (outstanding_ > 0 && process_.executor().now() < limit) {
     const std::set<std::shared_ptr<Wait>> all = waits_;
     for (const auto& wait : all) wait->stop.request_stop();

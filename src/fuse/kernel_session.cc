@@ -24,7 +24,7 @@ namespace {
 
 constexpr auto kEndGrace = std::chrono::seconds(5);
 constexpr auto kInterruptPause = std::chrono::milliseconds(1);
-constexpr Duration kLeasePatience = std::chrono::seconds(2);
+constexpr Duration kLeaseTimeout = std::chrono::seconds(2);
 
 /// Ends a read(2) of /dev/fuse without a request.
 void make_interruptible() {
@@ -237,7 +237,7 @@ bool KernelSession::hand_over() {
     if (open->file == nullptr) continue;
     mount_.process.run([&](client::Client& c) {
       client::Limits limits = c.session().limits();
-      limits.deadline = std::min(limits.deadline, c.cluster().executor().now() + kLeasePatience);
+      limits.deadline = std::min(limits.deadline, c.cluster().executor().now() + kLeaseTimeout);
       return open->file->hand_over(limits);
     });
   }

@@ -21,7 +21,7 @@ namespace {
 constexpr std::size_t kMostCrashes = 5;  // the most crashes that a mount survives within this time:
 constexpr Duration kCrashSpan = std::chrono::seconds(60);
 /// How long to wait for the server's end. After an orderly unmount the server ends by itself; see KernelSession.
-constexpr Duration kEndPatience = std::chrono::seconds(12);
+constexpr Duration kEndTimeout = std::chrono::seconds(12);
 constexpr const char* kOwnProgram = "/proc/self/exe";
 
 }  // namespace
@@ -86,7 +86,7 @@ void Supervisor::look(int most_ms) {
   if (ready == 0 && server_ > 0 && clock_.now() >= kill_at_) {
     SPATE_LOG("fuse", warn, "the server of the mount does not end, it is killed");
     kill_server();
-    kill_at_ = clock_.now() + kEndPatience;
+    kill_at_ = clock_.now() + kEndTimeout;
   }
   // Handles the server's messages before its end.
   if ((waits[1].revents & (POLLIN | POLLHUP)) != 0) on_server();
@@ -270,7 +270,7 @@ void Supervisor::stop() {
   if (std::exchange(stopping_, true)) return;
   stop_listening();
   answer(MessageKind::kFailed, "it is being unmounted");
-  kill_at_ = clock_.now() + kEndPatience;
+  kill_at_ = clock_.now() + kEndTimeout;
   if (!mounted_) {
     kill_server();
     return end(1);

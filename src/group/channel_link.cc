@@ -25,7 +25,7 @@ ChannelLink::ChannelLink(ChannelLinkOptions options, job::NetworkContext& networ
   }
 }
 
-job::Task<Result<Answer>> ChannelLink::send(ServerId to, std::shared_ptr<const Message> message, Duration patience,
+job::Task<Result<Answer>> ChannelLink::send(ServerId to, std::shared_ptr<const Message> message, Duration timeout,
                                             job::StopToken stop) {
   const auto found = channels_.find(to);
   if (found == channels_.end()) co_return Error(Errc::kNotFound, "a member that spate.toml does not name");
@@ -36,7 +36,7 @@ job::Task<Result<Answer>> ChannelLink::send(ServerId to, std::shared_ptr<const M
   request.parts = static_cast<std::uint32_t>(whole.size() / wire::kGroupPartBytes + 1);
   if (request.parts > wire::kMostGroupParts) co_return Error(Errc::kMessageTooBig, "message of a group");
   rpc::CallOptions options;
-  options.deadline = network_.executor().now() + patience;
+  options.deadline = network_.executor().now() + timeout;
   options.priority = wire::Priority::kControl;
   options.stop = stop;
   for (;; ++request.part) {

@@ -30,7 +30,7 @@ class ChannelLink final : public Link {
  public:
   ChannelLink(ChannelLinkOptions options, job::NetworkContext& network, Random& random);
 
-  job::Task<Result<Answer>> send(ServerId to, std::shared_ptr<const Message> message, Duration patience,
+  job::Task<Result<Answer>> send(ServerId to, std::shared_ptr<const Message> message, Duration timeout,
                                  job::StopToken stop) override;
 
  private:

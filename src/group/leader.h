@@ -96,7 +96,7 @@ class Leader {
   job::Task<Result<void>> copy(Follower& follower);
   job::Task<Result<void>> copy_pages(Follower& follower, Copy& copy, job::Transaction& snapshot);
   job::Task<Result<void>> send_copy(Follower& follower, Copy& copy, std::shared_ptr<Message> message);
-  job::Task<Result<Answer>> ask(Follower& follower, std::shared_ptr<const Message> message, Duration patience);
+  job::Task<Result<Answer>> ask(Follower& follower, std::shared_ptr<const Message> message, Duration timeout);
   job::Task<Result<std::optional<std::uint64_t>>> epoch_of(std::uint64_t index);
   job::Task<Result<Batch>> collect(std::uint64_t next);
 

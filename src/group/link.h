@@ -15,8 +15,8 @@ namespace spate::group {
 class Link {
  public:
   virtual ~Link() = default;
-  /// Fails with kTimeout after `patience`.
-  virtual job::Task<Result<Answer>> send(ServerId to, std::shared_ptr<const Message> message, Duration patience,
+  /// Fails with kTimeout after `timeout`.
+  virtual job::Task<Result<Answer>> send(ServerId to, std::shared_ptr<const Message> message, Duration timeout,
                                          job::StopToken stop) = 0;
 };
 

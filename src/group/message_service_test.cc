@@ -12,7 +12,7 @@ namespace {
 /// Stands for members that do not run: each gives the answer that the test has set, or none.
 class TableLink final : public Link {
  public:
-  job::Task<Result<Answer>> send(ServerId to, std::shared_ptr<const Message> /*message*/, Duration /*patience*/,
+  job::Task<Result<Answer>> send(ServerId to, std::shared_ptr<const Message> /*message*/, Duration /*timeout*/,
                                  job::StopToken /*stop*/) override {
     if (++asked == 4) enough.request_stop();
     const auto found = answers.find(to);

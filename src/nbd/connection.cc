@@ -130,8 +130,8 @@ void Connection::drop_if_stalled() {
     reply_since_ = now;
     replies_let_go_ = output_.let_go();
   }
-  const bool writes_late = payload_.hold.bytes() > 0 && now - payload_since_ > MemoryBudget::kPatience;
-  const bool reads_late = now - reply_since_ > MemoryBudget::kPatience;
+  const bool writes_late = payload_.hold.bytes() > 0 && now - payload_since_ > MemoryBudget::kStallTimeout;
+  const bool reads_late = now - reply_since_ > MemoryBudget::kStallTimeout;
   if (broken_ || !(writes_late || reads_late)) return;
   SPATE_LOG("nbd", warn, "client dropped, others wait for memory peer={} why=\"{}\" bytes={} dropped={}", peer_.text,
             writes_late ? "does not send the rest of a write" : "does not take a reply",

@@ -19,7 +19,7 @@ class MemoryBudget {
   /// Several of the largest requests (kMaxPayload).
   static constexpr std::size_t kBytes = 128UL << 20U;
   /// The longest time to hold a share without progress while others wait, in seconds of waited().
-  static constexpr std::uint64_t kPatience = 10;
+  static constexpr std::uint64_t kStallTimeout = 10;
 
   /// A share; the destructor returns it. Move-only.
   class Hold {

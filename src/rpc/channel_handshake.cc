@@ -15,7 +15,7 @@ bool is_refusal(Errc code) {
 }
 
 /// An election takes less.
-constexpr Duration kRefusalPatience = std::chrono::seconds(5);
+constexpr Duration kRefusalTimeout = std::chrono::seconds(5);
 
 /// Codes that only delay a handshake. Any other code would be taken for the end of the file system's session.
 bool is_delay(Errc code) {
@@ -92,7 +92,7 @@ job::Task<Result<void>> Channel::handshake_at_any_url(HandshakeGoal goal, job::S
     --urls;
   }
   if (result) refused_.reset();
-  if (!result && refused_ && refused_->last - refused_->first >= kRefusalPatience) co_return refused_->error;
+  if (!result && refused_ && refused_->last - refused_->first >= kRefusalTimeout) co_return refused_->error;
   co_return result;
 }
 
@@ -102,7 +102,7 @@ job::Task<Result<void>> Channel::handshake_at_any_url(HandshakeGoal goal, job::S
 void Channel::note_refusal(const Error& error) {
   if (!link_.is_group()) return;
   const MonoTime now = network_.executor().now();
-  if (!refused_ || now - refused_->last > kRefusalPatience) refused_ = Refused{now, now, error};
+  if (!refused_ || now - refused_->last > kRefusalTimeout) refused_ = Refused{now, now, error};
   refused_->last = now;
 }
 
@@ -130,7 +130,7 @@ job::Task<Result<void>> Channel::handshake_once(HandshakeGoal goal, std::uint16_
   sending.trace = options.trace;
   sending.address = link_.address();
   sending.head = hello;
-  sending.patience = link_.options().group_silence / 2;
+  sending.timeout = link_.options().group_silence / 2;
   auto raw = co_await link_.exchange(sending, stop);
   if (!raw) {
     Error error = std::move(raw).error();
@@ -182,7 +182,7 @@ job::Task<Result<void>> Channel::authenticate(Initiator& initiator, bmi::Address
   sending.head = message;
   sending.seals = connection->seals ? &*connection->seals : nullptr;
   sending.seal_request = false;
-  sending.patience = link_.options().group_silence * 2;
+  sending.timeout = link_.options().group_silence * 2;
   spent_ = address;
   auto raw = co_await link_.exchange(sending, stop);
   if (!raw) co_return refusal(std::move(raw).error());

@@ -72,7 +72,7 @@ class Server {
   void set_gate(ReplyGate& gate) { gate_to_pass_ = &gate; }
   void start();
   /// Takes no more requests, drops those that wait for a place without an answer, stops those under way, and waits
-  /// until they have ended. Clients send dropped requests again when their connection is lost or their patience ends.
+  /// until they have ended. Clients send dropped requests again when their connection is lost or their timeout ends.
   job::Task<void> stop();
 
   /// Sets the version of the cluster map that every reply reports from now on. Clients with an older map ask a meta

@@ -146,8 +146,8 @@ wire::RequestHeader ServerLink::header_of(wire::Op op, const CallOptions& option
 
 job::Task<Result<RawReply>> ServerLink::exchange(const Sending& sending, job::StopToken stop, bool* answered) {
   job::Executor& executor = network_.executor();
-  const Duration patience = sending.patience != Duration(0) ? sending.patience : options_.attempt_timeout;
-  job::DeadlineScope scope(executor, executor.now() + patience, stop);
+  const Duration timeout = sending.timeout != Duration(0) ? sending.timeout : options_.attempt_timeout;
+  job::DeadlineScope scope(executor, executor.now() + timeout, stop);
   Buffer room(sending.reply_room + (sending.seals != nullptr ? Seals::kSize : 0));
   const bmi::Tag tag = next_tag();
   const bmi::Segment into = bmi::Segment::of(room.view());
@@ -173,7 +173,7 @@ job::Task<Result<RawReply>> ServerLink::exchange(const Sending& sending, job::St
   const auto sent = co_await send.wait(scope.token());
   if (!sent) receive.cancel();
   Result<std::uint64_t> received = Errc::kUnknown;
-  if (is_group() && sending.patience == Duration(0)) {
+  if (is_group() && sending.timeout == Duration(0)) {
     received = co_await receive_watched(receive, sending.address, scope.token());
   } else {
     received = co_await receive.wait(scope.token());
@@ -241,7 +241,7 @@ job::Task<Result<void>> ServerLink::watch_server(bmi::Address address, job::Stop
     sending.address = address;
     sending.head = head;
     sending.body = body;
-    sending.patience = options_.group_silence / 2;
+    sending.timeout = options_.group_silence / 2;
     sending.seals = connection != nullptr && connection->seals ? &*connection->seals : nullptr;
     std::ignore = co_await exchange(sending, ended);
     watching_ = false;

@@ -40,7 +40,7 @@ struct Sending {
   std::shared_ptr<wire::BulkSeals> bulk_seals = nullptr;
   Seals* seals = nullptr;    // of the reply; kept by the caller
   bool seal_request = true;  // with `seals`
-  Duration patience{0};      // replaces attempt_timeout; 0: it does not
+  Duration timeout{0};       // replaces attempt_timeout; 0: it does not
 };
 
 /// Belongs to a Channel, which makes handshakes and sends requests again. One executor; pinned; any number of exchanges
@@ -95,7 +95,7 @@ class ServerLink {
 
   wire::RequestHeader header_of(wire::Op op, const CallOptions& options) const;
   /// Sends a request and receives the reply. An error that the server reports becomes the result; then `answered`,
-  /// unless null, is set. Own errors begin with name(): kTimeout after `patience`, kConnectionLost (also for a broken
+  /// unless null, is set. Own errors begin with name(): kTimeout after `timeout`, kConnectionLost (also for a broken
   /// seal, which closes the connection), kUnreachable, kProtocol for a reply that cannot be read. An attempt without an
   /// answer ends its connection. `stop` ends the exchange. When it ends, nothing of `sending` is in use any more.
   job::Task<Result<RawReply>> exchange(const Sending& sending, job::StopToken stop, bool* answered = nullptr);

@@ -63,8 +63,8 @@ bool is_dying(int pid) {
 
 /// Whether the process in the pid file runs; waits for one that is dying.
 bool runs(int pid, const std::string& started) {
-  constexpr int kPatience = 1000;  // of 5 ms
-  for (int i = 0; i < kPatience; ++i) {
+  constexpr int kMostTries = 1000;  // of 5 ms
+  for (int i = 0; i < kMostTries; ++i) {
     if (start_time_of(pid) != started) return false;
     if (!is_dying(pid)) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));

@@ -17,7 +17,7 @@ namespace spate::tools {
 namespace {
 
 constexpr std::uint32_t kMetaGroup = 0;  // the group that the meta servers form
-constexpr Duration kAnswerPatience = std::chrono::seconds(5);
+constexpr Duration kAnswerTimeout = std::chrono::seconds(5);
 
 struct MemberReport {
   ServerId server;
@@ -42,7 +42,7 @@ job::Task<Result<RestoreInput>> look(coord::Coordinator& coordinator, group::Lin
   for (const ServerId member : members) {
     question->from = member;
     const std::shared_ptr<const group::Message> sent = question;
-    auto answer = co_await link.send(member, sent, kAnswerPatience, never);
+    auto answer = co_await link.send(member, sent, kAnswerTimeout, never);
     input.reports.push_back({member, answer ? std::optional(*std::move(answer)) : std::nullopt});
   }
   co_return input;

@@ -21,7 +21,7 @@ struct DashboardOptions {
 };
 
 /// The deadline of requests for a path of the page, unless the user has set client.deadline.
-constexpr const char* kPatience = "client.deadline=5s";
+constexpr const char* kTimeout = "client.deadline=5s";
 /// Threads that answer HTTP requests. Each may wait for a server while the others go on.
 constexpr unsigned kThreads = 4;
 
@@ -66,7 +66,7 @@ void wait_for_next(assembly::ClientProcess& process, std::uint64_t seconds) {
 int run_dashboard(Context& context, const DashboardOptions& options) {
   if (options.interval_s == 0 || options.interval_s > 3600) return context.usage("--interval takes seconds, 1 to 3600");
   if (options.port > 65535) return context.usage("--port takes a number, 0 to 65535");
-  context.overrides.insert(context.overrides.begin(), kPatience);
+  context.overrides.insert(context.overrides.begin(), kTimeout);
   context.names_dead_servers = false;
   auto process = context.file_system();
   if (!process) return context.fail(process.error());

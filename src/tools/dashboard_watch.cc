@@ -9,8 +9,8 @@
 namespace spate::tools {
 namespace {
 
-constexpr Duration kPingPatience = std::chrono::seconds(1);
-constexpr Duration kSpacePatienceOfRound = std::chrono::seconds(1);
+constexpr Duration kPingTimeout = std::chrono::seconds(1);
+constexpr Duration kSpaceTimeoutOfRound = std::chrono::seconds(1);
 
 template <typename T>
 std::map<ServerId, T> good_ones(std::map<ServerId, Result<T>> all) {
@@ -80,9 +80,9 @@ void DashboardWatch::ask() {
   std::vector<ServerId> ids;
   for (const config::ServerConfig& server : round->servers) ids.push_back(server.id);
   PingOptions how;
-  how.deadline = kPingPatience;
+  how.deadline = kPingTimeout;
   round->pings = ping_all(process_, ids, how);
-  round->space = process_.run([](client::Client& c) { return c.space_of_those_there(kSpacePatienceOfRound); });
+  round->space = process_.run([](client::Client& c) { return c.space_of_those_there(kSpaceTimeoutOfRound); });
   if (!round->space) round->troubles.push_back(round->space.error().message());
   ask_counters(*round);
   ask_loads(*round);

@@ -161,7 +161,7 @@ int run_down(Context& context, const DownOptions& options) {
   }
   if (const auto unused = options.force ? Result<void>() : check_no_mounts(*folder); !unused)
     return context.fail(unused.error(), *folder);
-  const auto lock = lock_folder(*folder, kLockPatience);
+  const auto lock = lock_folder(*folder, kLockTimeout);
   if (!lock) return context.fail(lock.error());
   int code = kExitOk;
   if (loaded) {

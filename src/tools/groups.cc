@@ -13,12 +13,12 @@ namespace spate::tools {
 namespace {
 
 constexpr std::uint32_t kGroupsRoom = 1U << 20U;
-constexpr Duration kGroupsPatience = std::chrono::seconds(5);
+constexpr Duration kGroupsTimeout = std::chrono::seconds(5);
 
 job::Task<Result<wire::DataGroupsReply>> ask_for_groups(client::Client& client, wire::DataGroupsRequest request) {
   client::Session& session = client.session();
   client::Limits limits = session.limits();
-  limits.deadline = std::min(limits.deadline, session.executor().now() + kGroupsPatience);
+  limits.deadline = std::min(limits.deadline, session.executor().now() + kGroupsTimeout);
   SPATE_CO_TRY(std::ignore, co_await session.ensure_open(limits));
   auto reply = co_await session.ask<wire::DataGroupsReply>(request, limits, kGroupsRoom);
   co_return reply;

@@ -95,7 +95,7 @@ Result<void> make_folder(const Plan& plan) {
                                           shell_word(plan.folder) +
                                           "` starts what belongs here, `spate destroy` removes it");
   SPATE_TRY(std::ignore, prepare_folder(plan.folder));
-  SPATE_TRY(const FolderLock lock, lock_folder(plan.folder, kLockPatience));
+  SPATE_TRY(const FolderLock lock, lock_folder(plan.folder, kLockTimeout));
   SPATE_TRY(const FolderState state, inspect_folder(plan.folder));  // another `join` may have made it meanwhile
   if (state == FolderState::kDeployment) return Error::told(Errc::kExists, plan.folder + " was made just now");
   auto created = create_joined(plan.folder, plan.token, plan.meta_url, plan.settings);

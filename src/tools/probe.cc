@@ -17,7 +17,7 @@ namespace spate::tools {
 namespace {
 
 constexpr int kConnectMs = 50;
-constexpr Duration kMapPatience = std::chrono::seconds(1);
+constexpr Duration kMapTimeout = std::chrono::seconds(1);
 constexpr std::size_t kLargePayload = 8 * 1024;
 
 bool connects(const std::string& host, const std::string& port) {
@@ -112,7 +112,7 @@ bool surely_down(const std::vector<std::string>& urls) {
 std::vector<config::ServerConfig> all_servers(assembly::ClientProcess& process) {
   std::ignore = process.run([](client::Client& client) {
     client::Limits limits = client.session().limits();
-    limits.deadline = client.cluster().executor().now() + kMapPatience;
+    limits.deadline = client.cluster().executor().now() + kMapTimeout;
     return client.session().learn_map(std::move(limits));
   });
   std::vector<config::ServerConfig> servers = process.config().servers;
@@ -127,12 +127,12 @@ std::vector<config::ServerConfig> all_servers(assembly::ClientProcess& process) 
   return servers;
 }
 
-Result<void> wait_for_meta(const std::string& config_file, Duration patience) {
+Result<void> wait_for_meta(const std::string& config_file, Duration timeout) {
   assembly::ClientSettings settings;
   settings.config_file = config_file;
   settings.program = "spate up";
   settings.credential = assembly::own_credential();
-  settings.deadline = patience;
+  settings.deadline = timeout;
   settings.background_thread = false;
   SPATE_TRY(const auto process, assembly::ClientProcess::open(settings));
   return process->run([](client::Client& client) { return client.connect(); });

@@ -33,8 +33,8 @@ struct PingOptions {
 /// The servers of spate.toml, and those that the meta server knows besides, if it answers within a second.
 std::vector<config::ServerConfig> all_servers(assembly::ClientProcess& process);
 
-/// Waits up to `patience` until a meta server opens sessions. With several meta servers, one must first be elected.
-Result<void> wait_for_meta(const std::string& config_file, Duration patience);
+/// Waits up to `timeout` until a meta server opens sessions. With several meta servers, one must first be elected.
+Result<void> wait_for_meta(const std::string& config_file, Duration timeout);
 
 /// Asks one server. The server proves that it has the keys of this file system, and checks this client's. No session is
 /// opened, so a server answers even if others are down. The error says which step failed.

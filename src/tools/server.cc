@@ -32,8 +32,8 @@ namespace fs = std::filesystem;
 constexpr std::uint32_t kFirstPort = 7400;
 constexpr std::uint32_t kPortsTried = 200;
 constexpr std::uint32_t kReplyRoom = (1U << 20U) + (64U << 10U);
-constexpr Duration kStartPatience = std::chrono::seconds(60);
-constexpr Duration kJoinPatience = std::chrono::seconds(30);
+constexpr Duration kReadyTimeout = std::chrono::seconds(60);
+constexpr Duration kJoinTimeout = std::chrono::seconds(30);
 
 struct ServerOptions {
   std::string action;
@@ -82,7 +82,7 @@ class MetaServer {
 
  private:
   job::Task<Result<void>> joined(job::Executor& executor, ServerId id) {
-    const MonoTime until = executor.now() + kJoinPatience;
+    const MonoTime until = executor.now() + kJoinTimeout;
     while (executor.now() < until) {
       const wire::ClusterMapRequest request;
       SPATE_CO_TRY(const auto reply, co_await servers_->ask_meta<wire::ClusterMapReply>(request, kReplyRoom));
@@ -188,7 +188,7 @@ Result<void> start_in_deployment(const Addition& added) {
   SPATE_TRY(std::ignore, prepare_server(added.folder, added.id));
   SPATE_TRY(const StartedServer started, start_server(added.folder, added.id));
   SystemClock clock;
-  const std::string why_not = wait_ready(added.folder, started, clock.now() + kStartPatience);
+  const std::string why_not = wait_ready(added.folder, started, clock.now() + kReadyTimeout);
   if (why_not.empty()) return {};
   std::ignore = stop_server(added.folder, added.id, started.pid, std::chrono::seconds(2));
   return Error::told(Errc::kUnreachable, why_not);
@@ -204,8 +204,8 @@ Result<void> start_service(ServerId id) {
 
 /// The lock holds until it is destroyed: meanwhile only this command reads and replaces the file.
 Result<FolderLock> lock_file(Addition& added) {
-  SPATE_TRY(FolderLock lock, added.deployment ? lock_folder(added.folder, kLockPatience)
-                                              : lock_configuration(added.folder, kLockPatience));
+  SPATE_TRY(FolderLock lock, added.deployment ? lock_folder(added.folder, kLockTimeout)
+                                              : lock_configuration(added.folder, kLockTimeout));
   SPATE_TRY(added.before, read_text(added.file));
   return lock;
 }

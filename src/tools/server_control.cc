@@ -105,13 +105,13 @@ std::string how_it_ended(int status) {
   return WEXITSTATUS(status) == 1 ? "" : fmt::format(" (exit code {})", WEXITSTATUS(status));
 }
 
-Result<FolderLock> lock_path(const std::string& path, int flags, Duration patience, const std::string& holder) {
+Result<FolderLock> lock_path(const std::string& path, int flags, Duration timeout, const std::string& holder) {
   FolderLock lock{UniqueFd(::open(path.c_str(), flags | O_CLOEXEC, 0600))};
   if (!lock.file) return errno_error(errno, "open " + path);
   constexpr Duration kPause = std::chrono::milliseconds(10);
   for (Duration waited{0}; ::flock(lock.file.get(), LOCK_EX | LOCK_NB) != 0; waited += kPause) {
     if (errno != EWOULDBLOCK && errno != EINTR) return errno_error(errno, "lock " + path);
-    if (waited >= patience) return Error::told(Errc::kBusy, "another " + holder);
+    if (waited >= timeout) return Error::told(Errc::kBusy, "another " + holder);
     std::this_thread::sleep_for(kPause);
   }
   return lock;
@@ -119,14 +119,14 @@ Result<FolderLock> lock_path(const std::string& path, int flags, Duration patien
 
 }  // namespace
 
-Result<FolderLock> lock_folder(const std::string& folder, Duration patience) {
-  return lock_path(folder + "/run/lock", O_RDWR | O_CREAT, patience,
+Result<FolderLock> lock_folder(const std::string& folder, Duration timeout) {
+  return lock_path(folder + "/run/lock", O_RDWR | O_CREAT, timeout,
                    "`spate up`, `spate down`, `spate join` or `spate server add` is at work in " + folder);
 }
 
-Result<FolderLock> lock_configuration(const std::string& folder, Duration patience) {
+Result<FolderLock> lock_configuration(const std::string& folder, Duration timeout) {
   // A file of its own that only this user can open. A user who may read the folder could hold a lock on it for ever.
-  return lock_path(folder + "/spate.toml.lock", O_RDWR | O_CREAT | O_NOFOLLOW, patience,
+  return lock_path(folder + "/spate.toml.lock", O_RDWR | O_CREAT | O_NOFOLLOW, timeout,
                    "`spate server add` is at work in " + folder);
 }
 

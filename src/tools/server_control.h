@@ -25,11 +25,11 @@ struct FolderLock {
   UniqueFd file;
 };
 /// The longest time that up and down wait for each other: longer than either needs to start or stop servers.
-inline constexpr Duration kLockPatience = std::chrono::seconds(90);
-/// Waits up to `patience` for others; then kBusy. `folder`/run must exist.
-Result<FolderLock> lock_folder(const std::string& folder, Duration patience);
+inline constexpr Duration kLockTimeout = std::chrono::seconds(90);
+/// Waits up to `timeout` for others; then kBusy. `folder`/run must exist.
+Result<FolderLock> lock_folder(const std::string& folder, Duration timeout);
 /// The same for the spate.toml of a folder that `spate up` has not made.
-Result<FolderLock> lock_configuration(const std::string& folder, Duration patience);
+Result<FolderLock> lock_configuration(const std::string& folder, Duration timeout);
 
 /// A server process of this machine, by its pid file.
 struct ServerProcessState {

@@ -27,7 +27,7 @@ struct SpaceOptions {
 };
 
 /// How long an io server may take to report its space.
-constexpr Duration kSpacePatience = std::chrono::seconds(5);
+constexpr Duration kSpaceTimeout = std::chrono::seconds(5);
 
 nlohmann::json json_of(const client::SpaceUse& use, const std::string& fs_name) {
   nlohmann::json targets = nlohmann::json::array();
@@ -78,7 +78,7 @@ int run_df(Context& context, const SpaceOptions& options) {
   if (options.bytes && options.human) return context.usage("-b and -h exclude each other");
   auto process = context.file_system();
   if (!process) return context.fail(process.error());
-  auto use = (*process)->run([](client::Client& c) { return c.space_of_those_there(kSpacePatience); });
+  auto use = (*process)->run([](client::Client& c) { return c.space_of_those_there(kSpaceTimeout); });
   if (!use) return context.fail(use.error());
   if (context.json) {
     context.print_json(json_of(*use, (*process)->config().fs.name));

@@ -227,7 +227,7 @@ Result<FolderLock> open_folder(UpOptions& options) {
     SPATE_TRY(std::ignore, choose_ports(plan, options.port.has_value()));
   }
   SPATE_TRY(std::ignore, prepare_folder(plan.folder));
-  SPATE_TRY(FolderLock lock, lock_folder(plan.folder, kLockPatience));
+  SPATE_TRY(FolderLock lock, lock_folder(plan.folder, kLockTimeout));
   SPATE_TRY(const FolderState state, inspect_folder(plan.folder));  // another `up` may have made it meanwhile
   if (state == FolderState::kFree) {
     SystemRandom random;

@@ -20,7 +20,7 @@ class BulkTest : public ::testing::Test {
       auto slept = co_await executor.sleep(std::chrono::milliseconds(1), {});
       co_return slept;
     };
-    for (int patience = 0; patience < 5000; ++patience) {
+    for (int tries = 0; tries < 5000; ++tries) {
       if (until()) return true;
       std::ignore = executor_.run(nap(executor_));
     }

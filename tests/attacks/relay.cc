@@ -8,7 +8,7 @@ namespace spate::attacks {
 namespace {
 
 constexpr std::size_t kRoom = 64 * 1024;
-constexpr Duration kPatience = std::chrono::seconds(2);
+constexpr Duration kTimeout = std::chrono::seconds(2);
 
 }  // namespace
 
@@ -42,7 +42,7 @@ bool Relay::pass(Passing& passing) {
 }
 
 job::Task<Result<Bytes>> Relay::ask(const Bytes& request, bmi::Tag tag) {
-  job::DeadlineScope scope(context_->executor(), context_->executor().now() + kPatience, stop_);
+  job::DeadlineScope scope(context_->executor(), context_->executor().now() + kTimeout, stop_);
   Bytes room(kRoom);
   const bmi::Segment in = bmi::Segment::of(MutableByteView(room));
   const bmi::Segment out = bmi::Segment::of(ByteView(request));

@@ -125,9 +125,9 @@ struct Victim {
     channel = std::make_unique<rpc::Channel>(std::move(options), *context, identity, random);
   }
   /// Sends a request that needs the handshake, and waits for its outcome.
-  Result<void> ask(wire::Op op, Duration patience = std::chrono::seconds(2)) {
+  Result<void> ask(wire::Op op, Duration timeout = std::chrono::seconds(2)) {
     rpc::CallOptions options;
-    options.deadline = context->executor().now() + patience;
+    options.deadline = context->executor().now() + timeout;
     auto reply = context->executor().run(channel->call(op, {}, options));
     if (!reply) return std::move(reply).error();
     return {};

@@ -51,9 +51,9 @@ class WireTest : public ::testing::Test {
   static job::Task<void> keep(job::Task<T> task, std::optional<T>& out) {
     out.emplace(co_await std::move(task));
   }
-  Errc mkdir(Victim& who, Duration patience = std::chrono::seconds(5)) {
+  Errc mkdir(Victim& who, Duration timeout = std::chrono::seconds(5)) {
     rpc::CallOptions options;
-    options.deadline = executor_.now() + patience;
+    options.deadline = executor_.now() + timeout;
     return run(who.channel->call(wire::Op::kMkdir, {}, options)).code();
   }
   /// The last request that the relay has seen.

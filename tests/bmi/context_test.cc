@@ -136,7 +136,7 @@ TEST_P(Bmi, TestContextYieldsNoMoreThanThereIsRoomFor) {
 }
 
 // The cost of a test depends on the number of completions, not on the number of posted operations. A test that looked
-// at each of 100,000 receives would exceed the suite's patience. The same holds for the cancels at the end.
+// at each of 100,000 receives would exceed the suite's timeout. The same holds for the cancels at the end.
 TEST_P(Bmi, OneCompletionAmongAHundredThousandReceives) {
   const Pair pair = start_pair();
   constexpr std::uint64_t kCount = 100'000;
@@ -242,9 +242,9 @@ class BmiWakes : public Bmi {
     EXPECT_EQ(finish(*pair.server, cancelled).status, Errc::kCancelled);
   }
 
-  static bool readable(int descriptor, int patience_ms = 0) {
+  static bool readable(int descriptor, int timeout_ms = 0) {
     pollfd fd{descriptor, POLLIN, 0};
-    return ::poll(&fd, 1, patience_ms) > 0;
+    return ::poll(&fd, 1, timeout_ms) > 0;
   }
 };
 

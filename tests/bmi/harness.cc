@@ -14,7 +14,7 @@ namespace spate::bmi::conformance {
 namespace {
 
 // A guard against hangs, not a limit on speed. It is long enough for a sanitizer build on a loaded machine.
-constexpr std::chrono::seconds kPatience{60};
+constexpr std::chrono::seconds kTimeout{60};
 constexpr int kWaitMs = 5;
 // Idle waits in a row after which a real network counts as settled. Too few would weaken a test, but never fail it.
 constexpr int kSettledWaits = 6;
@@ -217,7 +217,7 @@ std::vector<Waiter> Bmi::waiters() const {
 }
 
 bool Bmi::drive(const std::function<bool()>& until) {
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  const auto deadline = std::chrono::steady_clock::now() + kTimeout;
   const bool virtual_time = world_->traits().virtual_time;
   int idle = 0;
   while (!until()) {
@@ -230,7 +230,7 @@ bool Bmi::drive(const std::function<bool()>& until) {
 }
 
 void Bmi::settle() {
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  const auto deadline = std::chrono::steady_clock::now() + kTimeout;
   const bool virtual_time = world_->traits().virtual_time;
   int idle = 0;
   // The peers were woken, and nothing completed: a long message moves in many turns. A descriptor that stays readable

@@ -82,7 +82,7 @@ class Bmi : public testing::TestWithParam<Subject> {
 
   /// Tests every peer once. Returns how many completions and messages were found.
   std::size_t step();
-  /// Tests and waits until `until` holds. False when it never will, or when it does not within the suite's patience.
+  /// Tests and waits until `until` holds. False when it never will, or when it does not within the suite's timeout.
   bool drive(const std::function<bool()>& until);
   /// Drives until nothing happens any more.
   void settle();

@@ -14,7 +14,7 @@ namespace spate::cluster {
 namespace {
 
 constexpr std::uint64_t kGuardOwner = 9;
-constexpr Duration kPatience = std::chrono::seconds(6);
+constexpr Duration kTimeout = std::chrono::seconds(6);
 
 wire::LockSpec guard_lock(const std::uint64_t handle, LockMode mode) {
   wire::LockSpec lock;
@@ -52,7 +52,7 @@ job::Task<void> Workload::use_under_lock() {
   lock.pid = static_cast<std::uint32_t>(index_);
   const MonoTime begun = process_.executor().now();
   scene_.locks.begin(claim_of(lock), lock);
-  job::DeadlineScope scope(process_.executor(), begun + kPatience, {});
+  job::DeadlineScope scope(process_.executor(), begun + kTimeout, {});
   auto set = co_await process_.client().cluster().locks().set(lock, true, scope.token());
   if (dead()) co_return;
   scene_.journal.note(fmt::format("c{} guards {}: {}", index_, file->handle, name(set.code())));

@@ -47,8 +47,8 @@ job::Task<void> Workload::lock(OpenFilePtr open) {
 
 job::Task<void> Workload::set_lock(wire::LockSpec lock, bool waits) {
   const MonoTime begun = process_.executor().now();
-  const Duration patience = std::chrono::milliseconds(1 + random_.below(300));
-  job::DeadlineScope scope(process_.executor(), waits ? begun + patience : MonoTime::never(), {});
+  const Duration timeout = std::chrono::milliseconds(1 + random_.below(300));
+  job::DeadlineScope scope(process_.executor(), waits ? begun + timeout : MonoTime::never(), {});
   scene_.locks.begin(claim_of(lock), lock);
   auto set = co_await process_.client().cluster().locks().set(lock, waits, scope.token());
   if (dead()) co_return;

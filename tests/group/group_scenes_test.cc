@@ -26,8 +26,8 @@ class GroupScene : public testing::Test {
     ASSERT_TRUE(leader().has_value());
   }
   template <class Condition>
-  bool run_until(const Condition& condition, Duration patience) {
-    const MonoTime limit = world_->now() + patience;
+  bool run_until(const Condition& condition, Duration timeout) {
+    const MonoTime limit = world_->now() + timeout;
     while (!condition() && world_->now() < limit) std::ignore = world_->turn(limit);
     return condition();
   }

@@ -19,7 +19,7 @@ class GroupWorld::SimLink final : public Link {
  public:
   SimLink(GroupWorld& world, std::uint32_t from) : world_(world), from_(from) {}
 
-  job::Task<Result<Answer>> send(ServerId to, std::shared_ptr<const Message> message, Duration patience,
+  job::Task<Result<Answer>> send(ServerId to, std::shared_ptr<const Message> message, Duration timeout,
                                  job::StopToken stop) override {
     GroupProcess* const self = world_.process(from_);
     if (self == nullptr) co_return Errc::kCancelled;
@@ -28,7 +28,7 @@ class GroupWorld::SimLink final : public Link {
     const std::uint32_t number = to.value - 1;
     const std::uint32_t copies = world_.random_.chance(world_.trouble_percent_, 100) ? 2 : 1;
     for (std::uint32_t i = 0; i < copies; ++i) deliver(number, message, exchange);
-    job::DeadlineScope scope(executor, executor.now() + patience, stop);
+    job::DeadlineScope scope(executor, executor.now() + timeout, stop);
     const auto waited = co_await exchange->answered.wait(scope.token());
     exchange->waits = false;
     if (!waited) co_return waited.error();

@@ -123,8 +123,8 @@ class GroupLink : public testing::Test {
     turn_until([&] { return result.has_value(); });
     return *std::move(result);
   }
-  Result<Answer> send(Duration patience) {
-    return run(link_->send(kServer, std::make_shared<const Message>(), patience, {}));
+  Result<Answer> send(Duration timeout) {
+    return run(link_->send(kServer, std::make_shared<const Message>(), timeout, {}));
   }
   static job::Task<void> stop(rpc::Server& server, std::optional<bool>& ended) {
     co_await server.stop();

@@ -47,10 +47,10 @@ std::string make_file(const char* name, const std::string& text, mode_t mode = 0
 
 /// The exit code; -1: the child did not exit by itself. SIGKILL, since a thread that hangs in a call blocks all others.
 int code_of(pid_t child) {
-  constexpr int kPatienceMs = 30000;
+  constexpr int kTimeoutMs = 30000;
   int status = 0;
   for (int waited = 0; waitpid(child, &status, WNOHANG) != child; ++waited) {
-    if (waited == kPatienceMs) kill(child, SIGKILL);
+    if (waited == kTimeoutMs) kill(child, SIGKILL);
     usleep(1000);
   }
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;

@@ -116,10 +116,10 @@ void Endpoints::close(MonoTime end) {
 /// Receives and drops everything that still arrives, if the endpoint may only be closed after that.
 void Endpoints::quieten(Wire& wire) {
   constexpr Duration kQuiet = std::chrono::milliseconds(50);
-  constexpr Duration kPatience = std::chrono::milliseconds(250);
+  constexpr Duration kTimeout = std::chrono::milliseconds(250);
   if (!wire.closes_quietly_only()) return;
   Deaf deaf;
-  const MonoTime last = clock_.now() + kPatience;
+  const MonoTime last = clock_.now() + kTimeout;
   MonoTime quiet = clock_.now() + kQuiet;
   while (clock_.now() < std::min(quiet, last)) {
     if (wire.poll(deaf)) quiet = clock_.now() + kQuiet;

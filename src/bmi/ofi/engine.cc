@@ -24,13 +24,13 @@ Engine::Engine(const Clock& clock, const OfiOptions& options)
 
 Engine::~Engine() {
   // How long the destructor lets reported packets leave and tells connected peers about the end.
-  constexpr Duration kPatience = std::chrono::milliseconds(200);
+  constexpr Duration kTimeout = std::chrono::milliseconds(200);
   for (const auto& [id, peer] : state_.peers.all()) {
     if (peer->state != PeerPhase::kUp || peer->route == nullptr) continue;
     peer->say_bye();
     peer->wire->close_route(*std::exchange(peer->route, nullptr));
   }
-  endpoints_.close(state_.clock.now() + kPatience);
+  endpoints_.close(state_.clock.now() + kTimeout);
 }
 
 Result<void> Engine::start(Sink& sink, const NetworkOptions& options) {

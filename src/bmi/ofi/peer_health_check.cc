@@ -90,8 +90,8 @@ bool PeerHealthCheck::is_lost(Peer& peer, MonoTime now) {
 /// Sends a ping, which fails if the process is gone. A process that is only slow is left alone.
 void PeerHealthCheck::ping_if_silent(Peer& peer, MonoTime now) {
   if (std::exchange(peer.spoke, false)) peer.heard = now;
-  const auto patience = milliseconds(state_.ofi_options.ping_ms) * (peer.first_op() != nullptr ? 1 : 10);
-  if (now - peer.heard < patience * (peer.pings + 1) || peer.pings >= 16) return;
+  const auto timeout = milliseconds(state_.ofi_options.ping_ms) * (peer.first_op() != nullptr ? 1 : 10);
+  if (now - peer.heard < timeout * (peer.pings + 1) || peer.pings >= 16) return;
   ++peer.pings;
   peer.say(kPing);
 }

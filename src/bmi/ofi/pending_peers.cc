@@ -38,8 +38,8 @@ void PendingPeers::forget(Peer& peer) {
   if (std::exchange(peer.turning, false)) std::erase(turning_, &peer);
 }
 
-void PendingPeers::begin_parting(Duration patience) {
-  if (parted_by_ == MonoTime::never()) parted_by_ = clock_.now() + patience;
+void PendingPeers::begin_parting(Duration timeout) {
+  if (parted_by_ == MonoTime::never()) parted_by_ = clock_.now() + timeout;
   sweep_soon();
 }
 

@@ -46,8 +46,8 @@ class PendingPeers {
     next_sweep_ = MonoTime();
     wake();
   }
-  /// Closed routes may still send their last packets, for at most `patience`.
-  void begin_parting(Duration patience);
+  /// Closed routes may still send their last packets, for at most `timeout`.
+  void begin_parting(Duration timeout);
   /// When that time ends; never(): no closed route has a packet to send.
   MonoTime parted_by() const { return parted_by_; }
   void all_parted() { parted_by_ = MonoTime::never(); }

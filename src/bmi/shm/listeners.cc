@@ -62,9 +62,9 @@ void Listeners::accepted(UniqueFd socket, Listener& listener) {
                                  errno_error(errno, "epoll_ctl (raise fs.epoll.max_user_watches)").message());
     return links_.close(link);
   }
-  std::uint32_t patience_ms = state_.options->connect_timeout_ms;
-  if (state_.options->strangers.apply()) patience_ms = std::min(patience_ms, state_.options->strangers.deadline_ms);
-  links_.deadlines().set(*link, link->accepted_at + std::chrono::milliseconds(patience_ms));
+  std::uint32_t timeout_ms = state_.options->connect_timeout_ms;
+  if (state_.options->strangers.apply()) timeout_ms = std::min(timeout_ms, state_.options->strangers.deadline_ms);
+  links_.deadlines().set(*link, link->accepted_at + std::chrono::milliseconds(timeout_ms));
   const std::string source = "uid " + std::to_string(credentials->uid);
   const auto victim = state_.strangers.add(link, source, state_.options->strangers, state_.random);
   if (victim) links_.drop_stranger(**victim, "too many strangers");

@@ -75,7 +75,7 @@ class ModuleTest : public testing::Test {
   }
   /// Drives all instances until `until` holds. False when it has not held for a long time.
   [[nodiscard]] bool drive(const std::function<bool()>& until) {
-    for (int patience = 0; patience < 20'000; ++patience) {
+    for (int tries = 0; tries < 20'000; ++tries) {
       step();
       if (until()) return true;
       for (const auto& instance : instances_) instance->nap(instances_.size() == 1 ? 1 : 0);

@@ -69,7 +69,7 @@ class Processes : public testing::Test {
     return talk(instance, server);
   }
   static bool drive(Instance& instance, const std::function<bool()>& until) {
-    for (int patience = 0; patience < 20'000; ++patience) {
+    for (int tries = 0; tries < 20'000; ++tries) {
       instance.step();
       if (until()) return true;
       instance.nap(1);

@@ -40,10 +40,10 @@ TEST_F(ShmStrangersTest, AConnectionThatSaysNothingIsClosedAtTheDeadline) {
   for (const std::uint32_t deadline_ms : {1000U, 5000U}) {
     options_.strangers.deadline_ms = deadline_ms;
     make({}, options_);
-    const std::uint32_t patience_ms = std::min(deadline_ms, (*server_)->options().connect_timeout_ms);
+    const std::uint32_t timeout_ms = std::min(deadline_ms, (*server_)->options().connect_timeout_ms);
     RawPeer silent(url_);
     settle();
-    pass(patience_ms - 1);
+    pass(timeout_ms - 1);
     EXPECT_FALSE(silent.closed()) << deadline_ms;
     pass(1);
     EXPECT_TRUE(drive([&] { return silent.closed(); })) << deadline_ms;

@@ -37,9 +37,9 @@ void Listeners::accepted(UniqueFd socket, Listener& listener) {
   connection->remote = name;
   connection->accepted_at = state_.clock.now();
   connection->context = listener.context;
-  std::uint32_t patience_ms = state_.options->connect_timeout_ms;
-  if (state_.options->strangers.apply()) patience_ms = std::min(patience_ms, state_.options->strangers.deadline_ms);
-  connections_.set_deadline(*connection, std::chrono::milliseconds(patience_ms));
+  std::uint32_t timeout_ms = state_.options->connect_timeout_ms;
+  if (state_.options->strangers.apply()) timeout_ms = std::min(timeout_ms, state_.options->strangers.deadline_ms);
+  connections_.set_deadline(*connection, std::chrono::milliseconds(timeout_ms));
   const auto victim = state_.strangers.add(connection, remote.source(), state_.options->strangers, state_.random);
   if (victim) connections_.drop_stranger(**victim, "too many strangers");
   if (!listener.secure || connection->closed || tls_.accept(*connection)) return;

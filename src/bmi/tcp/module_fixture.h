@@ -38,7 +38,7 @@ class ModuleTest : public testing::Test, protected OneModule {
   }
   /// Drives the instance until `until` holds. False when it has not held for a long time.
   [[nodiscard]] bool drive(const std::function<bool()>& until) {
-    for (int patience = 0; patience < 20'000; ++patience) {
+    for (int tries = 0; tries < 20'000; ++tries) {
       step();
       if (until()) return true;
       pollfd fd{network_->wait_descriptor(context_), POLLIN, 0};

@@ -292,9 +292,9 @@ class World {
   template <typename Until>
   void settle(Until until) {
     constexpr int kAtOnce = 8;
-    constexpr int kPatience = 5000;
+    constexpr int kMostTurns = 5000;
     for (int i = 0; !until(); ++i) {
-      SPATE_CHECK(i < kPatience);  // it hangs
+      SPATE_CHECK(i < kMostTurns);  // it hangs
       step();
       pollfd fd{network_->wait_descriptor(context_), POLLIN, 0};
       if (i > kAtOnce && network_->prepare_to_wait(context_)) ::poll(&fd, 1, 1);

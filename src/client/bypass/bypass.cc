@@ -9,7 +9,7 @@
 namespace spate::client {
 namespace {
 
-constexpr Duration kReturnPatience = std::chrono::seconds(1);
+constexpr Duration kReturnTimeout = std::chrono::seconds(1);
 constexpr std::uint64_t kBetweenLooks = 1U << 20U;  // bytes written between two looks at the device's room
 
 /// Learns the tag of the request. The descriptors come under the tags that follow this tag.
@@ -205,7 +205,7 @@ job::Task<void> Bypass::give_back(Limits limits) {
   }
   ended_.clear();
   // The server recalls a lease that is not returned, so a close does not wait for a server that is away.
-  limits.deadline = std::min(limits.deadline, session_.executor().now() + kReturnPatience);
+  limits.deadline = std::min(limits.deadline, session_.executor().now() + kReturnTimeout);
   for (auto& [channel, request] : requests) {
     const auto returned = co_await channel->call<wire::BypassReturnReply>(request, limits.call_options());
     std::ignore = returned;

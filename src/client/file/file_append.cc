@@ -60,8 +60,8 @@ job::Task<Result<std::uint64_t>> FileAppend::append_in_turn(Params params) {
   const Appends::AppendedPtr file = appended_;
   const Limits limits = data_.session().limits();
   params.request_id = limits.request_id;
-  job::DeadlineScope patience(data_.cluster().executor(), limits.deadline, params.stop);
-  auto turn = co_await file->turn.acquire(1, patience.token());
+  job::DeadlineScope scope(data_.cluster().executor(), limits.deadline, params.stop);
+  auto turn = co_await file->turn.acquire(1, scope.token());
   if (!turn) co_return waited_too_long(std::move(turn).error());
   auto end = co_await append_now(file, params);
   co_await rights().done(file);
@@ -71,8 +71,8 @@ job::Task<Result<std::uint64_t>> FileAppend::append_in_turn(Params params) {
 /// Waits for the right to append, but no longer than for any other request: the holder of the right may be cut off
 /// while the meta server is down.
 job::Task<Result<void>> FileAppend::right_in_time(Appends::AppendedPtr file, job::StopToken stop) {
-  job::DeadlineScope patience(data_.cluster().executor(), data_.session().limits().deadline, stop);
-  auto right = co_await rights().take(file, patience.token());
+  job::DeadlineScope scope(data_.cluster().executor(), data_.session().limits().deadline, stop);
+  auto right = co_await rights().take(file, scope.token());
   if (!right) co_return waited_too_long(std::move(right).error());
   co_return Result<void>();
 }

@@ -13,7 +13,7 @@ namespace spate::client {
 namespace {
 
 /// A caller that stops waiting gets its answer within this time, even if the server cannot be reached.
-constexpr Duration kCancelPatience = std::chrono::seconds(2);
+constexpr Duration kCancelTimeout = std::chrono::seconds(2);
 
 HandoverState::Held to_record(const wire::LockSpec& lock, std::uint32_t pid) {
   HandoverState::Held record;
@@ -218,9 +218,9 @@ job::Task<Result<void>> Locks::wait_for(std::uint64_t sequence, WaitPtr wait, jo
     const auto woken = co_await wait->ended.wait(stop);
     if (stopping_.stopped() && wait->state == WaitState::kWaiting) co_return Errc::kCancelled;  // the session ends
     if (!woken && wait->state == WaitState::kWaiting) {
-      job::DeadlineScope patience(session_.executor(), session_.executor().now() + kCancelPatience, stopping_);
-      co_await cancel(sequence, wait, patience.token());
-      if (wait->state == WaitState::kWaiting) std::ignore = co_await wait->ended.wait(patience.token());
+      job::DeadlineScope scope(session_.executor(), session_.executor().now() + kCancelTimeout, stopping_);
+      co_await cancel(sequence, wait, scope.token());
+      if (wait->state == WaitState::kWaiting) std::ignore = co_await wait->ended.wait(scope.token());
       wait->abandoned = wait->state == WaitState::kWaiting;
       if (wait->state != WaitState::kGranted) co_return woken.error();  // otherwise the cancellation came too late
     }

@@ -24,7 +24,7 @@ constexpr std::size_t kLargestChange = 4096;
 constexpr std::uint32_t kReplyRoom = 64U << 10U;
 /// If no answer comes for this long, the changes in flight wait for another client, and the waiting changes go without
 /// them.
-constexpr Duration kPatience = std::chrono::milliseconds(5);
+constexpr Duration kTimeout = std::chrono::milliseconds(5);
 /// The deadlines in one batch differ by at most this much. The batch has the latest of them.
 constexpr Duration kDeadlines = std::chrono::seconds(1);
 
@@ -108,7 +108,7 @@ job::Task<void> ChangeBatcher::wait_for_turn(Change& change) {
   while (change.waiting && !limits.stop.stopped() && executor_.now() < limits.deadline) {
     const std::uint64_t answers = answers_;
     {
-      job::DeadlineScope scope(executor_, std::min(limits.deadline, executor_.now() + kPatience), limits.stop);
+      job::DeadlineScope scope(executor_, std::min(limits.deadline, executor_.now() + kTimeout), limits.stop);
       std::ignore = co_await change.done.wait(scope.token());
     }
     const bool stuck = answers == answers_ && !limits.stop.stopped();

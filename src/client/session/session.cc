@@ -15,7 +15,7 @@ namespace {
 
 /// The kernel repeats the requests that an earlier process has not answered before it sends others. It does so within
 /// this time.
-constexpr Duration kAskAgainPatience = std::chrono::seconds(5);
+constexpr Duration kAskAgainPause = std::chrono::seconds(5);
 
 constexpr std::size_t kGroupsAtOnce = wire::kMaxGroupsTold;
 constexpr std::uint32_t kMapRoom = 1U << 20U;  // enough for 4,096 servers with addresses of 200 bytes
@@ -170,7 +170,7 @@ job::Task<void> Session::resume_now() {
 /// Finishes what an earlier process of this session left undone.
 job::Task<void> Session::end_inheritance() {
   co_await observer_->end_inheritance();
-  auto slept = co_await executor().sleep(kAskAgainPatience, stopping_);
+  auto slept = co_await executor().sleep(kAskAgainPause, stopping_);
   if (slept) options_.handover->forget_unasked();
 }
 

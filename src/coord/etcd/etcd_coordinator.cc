@@ -31,7 +31,7 @@ EtcdCoordinator::EtcdCoordinator(EtcdOptions options, job::Executor& executor)
 job::Task<Result<HttpAnswer>> EtcdCoordinator::ask(std::string path, std::string body, job::StopToken stop) {
   const auto pending = std::make_shared<Pending>(executor_);
   const std::string url = options_.urls[member_ % options_.urls.size()] + path;
-  http_.post(url, std::move(body), options_.patience, [this, pending](Result<HttpAnswer> answer) {
+  http_.post(url, std::move(body), options_.timeout, [this, pending](Result<HttpAnswer> answer) {
     executor_.post([pending, taken = std::move(answer)]() mutable {
       pending->answer = std::move(taken);
       pending->done.set();

@@ -17,10 +17,10 @@ struct EtcdOptions {
   HttpTls tls = {};                // if the URLs begin with https://
   std::string prefix = "/spate/";  // prefix of all keys, so that several file systems can use one cluster
   /// How long each member may take to answer. One without a quorum would answer only after 7 s (tried, 3.4.23).
-  Duration patience = std::chrono::seconds(1);
+  Duration timeout = std::chrono::seconds(1);
 };
 
-/// Asks the member that answered last, then the others, each for EtcdOptions::patience. A change goes to another member
+/// Asks the member that answered last, then the others, each for EtcdOptions::timeout. A change goes to another member
 /// only if it cannot have reached the one before. One executor, which outlives it; destroyed when no call is under way.
 /// The destructor ends the requests that stopped calls have left.
 class EtcdCoordinator final : public Coordinator {

@@ -7,7 +7,7 @@ namespace spate::coord {
 namespace {
 
 /// How long a caller waits for a server that does not answer.
-constexpr Duration kPatience = std::chrono::seconds(1);
+constexpr Duration kTimeout = std::chrono::seconds(1);
 constexpr Duration kLatest = std::chrono::seconds(4);
 
 }  // namespace
@@ -63,7 +63,7 @@ void SimService::make_later(Change change, Duration after) { late_.emplace(clock
 job::Task<Result<void>> SimCoordinator::travel(job::StopToken stop) {
   SPATE_CO_TRY(std::ignore, co_await executor_.sleep(service_.draw(service_.faults.latency), stop));
   if (service_.reached_by(process_)) co_return Result<void>();
-  SPATE_CO_TRY(std::ignore, co_await executor_.sleep(kPatience, stop));
+  SPATE_CO_TRY(std::ignore, co_await executor_.sleep(kTimeout, stop));
   co_return Error(Errc::kUnreachable, "the coordinator");
 }
 
@@ -78,13 +78,13 @@ job::Task<Result<std::uint64_t>> SimCoordinator::change(Change change, job::Stop
   SPATE_CHECK(change.puts.size() + change.erases.size() <= kMaxChangeKeys);
   SPATE_CO_TRY(std::ignore, co_await travel(stop));
   if (service_.strikes(service_.faults.late_change_per_mille)) {
-    service_.make_later(std::move(change), kPatience + service_.draw(kLatest));
-    std::ignore = co_await executor_.sleep(kPatience, stop);
+    service_.make_later(std::move(change), kTimeout + service_.draw(kLatest));
+    std::ignore = co_await executor_.sleep(kTimeout, stop);
     co_return Error(Errc::kTimeout, "the coordinator");
   }
   const auto made = service_.make(change);
   if (service_.strikes(service_.faults.lost_answer_per_mille)) {
-    std::ignore = co_await executor_.sleep(kPatience, stop);
+    std::ignore = co_await executor_.sleep(kTimeout, stop);
     co_return Error(Errc::kTimeout, "the coordinator");
   }
   const auto back = co_await travel(stop);

@@ -16,7 +16,7 @@ namespace {
 
 /// How long the broker continues without anything to do, so that a script that locks, unlocks and locks again finds the
 /// same broker.
-constexpr Duration kPatience = std::chrono::seconds(2);
+constexpr Duration kIdleTimeout = std::chrono::seconds(2);
 constexpr int kLookMs = 500;
 constexpr std::size_t kMostConnections = 4096;
 constexpr std::size_t kMostOfOneProcess = kMostConnections / 4;
@@ -57,7 +57,7 @@ bool Broker::idle() const {
   if (std::any_of(connections_.begin(), connections_.end(), busy) ||
       std::any_of(programs_.begin(), programs_.end(), locked))
     return false;
-  return process_.clock().now() - active_ > kPatience;
+  return process_.clock().now() - active_ > kIdleTimeout;
 }
 
 void Broker::run() {

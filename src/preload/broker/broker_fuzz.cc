@@ -28,7 +28,7 @@ namespace {
 constexpr std::size_t kPrograms = 4;
 constexpr std::size_t kMaxSteps = 64;
 constexpr std::size_t kMemoryBytes = 8192;
-constexpr int kPatienceMs = 20'000;
+constexpr int kTimeoutMs = 20'000;
 constexpr std::string_view kConfig = R"([fs]
 id = "5eed0001"
 auth = "none"
@@ -50,7 +50,7 @@ UniqueFd local_socket(int flags) { return UniqueFd(::socket(AF_UNIX, SOCK_SEQPAC
 bool answers(int fd) {
   constexpr int kStepMs = 100;
   pollfd some{fd, POLLIN, 0};
-  for (int waited = 0; waited < kPatienceMs; waited += kStepMs) {
+  for (int waited = 0; waited < kTimeoutMs; waited += kStepMs) {
     if (::poll(&some, 1, kStepMs) == 1) return true;
   }
   return false;
@@ -204,8 +204,8 @@ class Run {
 /// The broker closes descriptors of a program a moment after the program has gone.
 void check_descriptors(std::size_t before) {
   constexpr std::size_t kOthers = 16;  // descriptors of the client, which reconnects now and then
-  for (int patience = 0; open_descriptors() > before + kOthers; ++patience) {
-    SPATE_CHECK(patience < kPatienceMs);
+  for (int tries = 0; open_descriptors() > before + kOthers; ++tries) {
+    SPATE_CHECK(tries < kTimeoutMs);
     ::usleep(1000);
   }
 }

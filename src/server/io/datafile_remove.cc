@@ -19,7 +19,7 @@ constexpr std::size_t kRedoBatch = 256;
 
 /// How much longer a removal waits for its datafile than the recall of a lease may take. Shorter than the deadline of a
 /// meta server's request, so that the answer arrives even if one datafile stays in use.
-constexpr Duration kPatienceAfterRecall = std::chrono::seconds(1);
+constexpr Duration kTimeoutAfterRecall = std::chrono::seconds(1);
 
 /// Datafiles whose tombstones are stored. Outlives the tasks that work on it.
 struct RemoveWork {
@@ -35,9 +35,9 @@ struct RemoveWork {
 /// Waits for requests that began before the tombstone was stored. They have been stopped; kTryAgain if they take too
 /// long.
 job::Task<Result<DatafileLock::Hold>> lock_removed(RemoveWork& work, DatafileTable::Entry& datafile) {
-  const MonoTime until = work.parts.leases.deadline() + kPatienceAfterRecall;
-  job::DeadlineScope patience(work.parts.executor, until, work.stop);
-  auto hold = co_await work.parts.leases.lock(datafile, DatafileLock::Mode::kExclusive, ClientId(), patience.token());
+  const MonoTime until = work.parts.leases.deadline() + kTimeoutAfterRecall;
+  job::DeadlineScope scope(work.parts.executor, until, work.stop);
+  auto hold = co_await work.parts.leases.lock(datafile, DatafileLock::Mode::kExclusive, ClientId(), scope.token());
   if (hold.code() == Errc::kTimeout && !work.stop.stopped())
     co_return Error::told(Errc::kTryAgain, "a datafile that is to be removed is in use");
   co_return hold;

@@ -83,14 +83,14 @@ job::Task<Result<void>> Forwarder::tell(const wire::MirrorForwardRequest& reques
 
 job::Task<Result<void>> Forwarder::tell_one(MirrorFollowerPtr follower, const wire::MirrorForwardRequest& request,
                                             ByteView data, TraceId trace) {
-  const MonoTime patience = parts_.executor.now() + host_.timing().stalled;
+  const MonoTime deadline = parts_.executor.now() + host_.timing().stalled;
   while (counts(*follower)) {
     wire::MirrorForwardRequest mine = request;
     mine.epoch = group_.record.epoch;
     mine.done_below = done_below();
     MirrorBulk bulk(host_.peers().network(), data);
     rpc::CallOptions options;
-    options.deadline = patience;
+    options.deadline = deadline;
     options.priority = wire::Priority::kControl;
     options.stop = follower->gone;
     options.reply_room = kForwardRoom;
@@ -111,8 +111,8 @@ job::Task<Result<void>> Forwarder::tell_one(MirrorFollowerPtr follower, const wi
       if (reply->verdict != wire::MirrorVerdict::kNotYet) host_.contradicted();
       const auto slept = co_await parts_.executor.sleep(kAskAgain, follower->gone);
       if (!slept) break;
-      if (parts_.executor.now() >= patience) co_await evict(follower, "it does not obey");
-    } else if (follower->state == MemberState::kJoining || parts_.executor.now() >= patience) {
+      if (parts_.executor.now() >= deadline) co_await evict(follower, "it does not obey");
+    } else if (follower->state == MemberState::kJoining || parts_.executor.now() >= deadline) {
       co_await evict(follower, "it does not take a change");
     } else {
       const auto slept = co_await parts_.executor.sleep(kAskAgain, follower->gone);

@@ -77,17 +77,17 @@ void Mirrors::start(const RegistrationOptions& options, job::NetworkContext& net
 job::Task<void> Mirrors::hand_over() {
   if (group_records_ == nullptr || groups_.empty()) co_return;
   leaving_ = true;
-  job::DeadlineScope patience(parts_.executor, parts_.executor.now() + kHandOver, stopping_);
+  job::DeadlineScope scope(parts_.executor, parts_.executor.now() + kHandOver, stopping_);
   while (!is_handed_over()) {
     for (const auto& [id, group] : groups_) {  // also those that others have just handed to this server
       const bool leads = group->is_primary() && group->record.serving() > 1;
       if (leads && !group->hands_over) job::spawn(gate_, hand_over_one(*group));
     }
-    const auto slept = co_await parts_.executor.sleep(kHandOverLook, patience.token());
+    const auto slept = co_await parts_.executor.sleep(kHandOverLook, scope.token());
     if (!slept) break;
   }
   // A client that has just asked here is still told who leads now; it would find nobody otherwise.
-  if (is_handed_over()) std::ignore = co_await parts_.executor.sleep(kLinger, patience.token());
+  if (is_handed_over()) std::ignore = co_await parts_.executor.sleep(kLinger, scope.token());
 }
 
 bool Mirrors::is_handed_over() const {
@@ -163,8 +163,8 @@ job::Task<void> Mirrors::run() {
     } else {
       woken_.reset();
       const Duration pause = heard_ ? kNoGroups : kUnheard;
-      job::DeadlineScope patience(parts_.executor, parts_.executor.now() + pause, stopping_);
-      std::ignore = co_await woken_.wait(patience.token());
+      job::DeadlineScope scope(parts_.executor, parts_.executor.now() + pause, stopping_);
+      std::ignore = co_await woken_.wait(scope.token());
     }
   }
 }

@@ -255,12 +255,12 @@ bool Mirrors::must_take_over(const MirrorGroup& group) const {
   if (group.fresh && group.is_primary() && is_nobody_older(group)) return true;
   if (group.fresh) {
     const Duration reboot = group.rebooted ? kAfterReboot : Duration(0);
-    const Duration patience = (group.is_primary() ? kFreshPrimary : kFreshBackup) + reboot;
-    return std::max(group.heard, started_) + patience < now;
+    const Duration timeout = (group.is_primary() ? kFreshPrimary : kFreshBackup) + reboot;
+    return std::max(group.heard, started_) + timeout < now;
   }
   // The primary of a new group may not know the group yet.
-  const Duration patience = timing_.grace + (group.record.epoch == 1 ? timing_.read_record : Duration(0));
-  return !group.is_primary() && group.obeyed == group.record.epoch && group.heard + patience < now;
+  const Duration timeout = timing_.grace + (group.record.epoch == 1 ? timing_.read_record : Duration(0));
+  return !group.is_primary() && group.obeyed == group.record.epoch && group.heard + timeout < now;
 }
 
 job::Task<void> Mirrors::take_over(MirrorGroup& group) {

@@ -11,7 +11,7 @@ namespace {
 using wire::Damage;
 
 /// How long a repair waits for io servers. Less than any client's deadline.
-constexpr Duration kWorkPatience = std::chrono::seconds(8);
+constexpr Duration kWorkTimeout = std::chrono::seconds(8);
 constexpr Duration kPollPeriod = std::chrono::milliseconds(20);
 
 RepairFunction repair_function_of(Damage damage) {
@@ -113,7 +113,7 @@ job::Task<Result<wire::MetaRepairReply>> hurry_work(MetaCore& core, rpc::Call& c
   if (!value) co_return reply;
   reply.outcome = wire::RepairOutcome::kConfirmed;
   if (!request.apply) co_return reply;
-  job::DeadlineScope scope(core.executor(), core.executor().now() + kWorkPatience, call.stop);
+  job::DeadlineScope scope(core.executor(), core.executor().now() + kWorkTimeout, call.stop);
   Result<void> done;
   if (finding.damage == Damage::kStuckRemoval) {
     done = co_await wait_for_removal(core, key, finding.handle, scope.token());

@@ -8,7 +8,7 @@
 namespace spate::meta {
 namespace {
 
-constexpr Duration kTruncatePatience = std::chrono::seconds(5);
+constexpr Duration kTruncateTimeout = std::chrono::seconds(5);
 constexpr std::size_t kErasedAtOnce = 1000;
 constexpr std::size_t kXattrsMendedAtOnce = 64;  // each may have 64 KiB
 
@@ -28,7 +28,7 @@ job::Task<Result<std::optional<InodeRecord>>> file_of(Repair& repair) {
 }
 
 job::Task<Result<void>> wait_a_while(MetaCore& core, Handle handle, job::StopToken stop) {
-  job::DeadlineScope scope(core.executor(), core.executor().now() + kTruncatePatience, stop);
+  job::DeadlineScope scope(core.executor(), core.executor().now() + kTruncateTimeout, stop);
   std::ignore = co_await core.parts().intent_recovery->settled(handle, scope.token());
   co_return Result<void>();
 }

@@ -67,10 +67,10 @@ Result<void> GroupServers::check_replacement(const ClusterMap& map, const DataGr
 }
 
 job::Task<Result<void>> GroupServers::wait_for(std::vector<ServerId> servers, job::StopToken stop) {
-  job::DeadlineScope patience(executor_, executor_.now() + kPatience, stop);
+  job::DeadlineScope scope(executor_, executor_.now() + kTimeout, stop);
   const auto known = [this](ServerId server) { return can_.contains(server) || cannot_.contains(server); };
   while (!std::ranges::all_of(servers, known)) {
-    const auto changed = co_await changed_.wait(patience.token());
+    const auto changed = co_await changed_.wait(scope.token());
     if (changed) continue;
     if (stop.stopped()) co_return changed.error();
     for (const ServerId server : servers) {

@@ -30,7 +30,7 @@ class GroupServers {
   const ClusterMap& able(const ClusterMap& map, std::uint32_t replicas, ClusterMap& room) const;
   /// The io servers of the map with targets that have shown nothing yet.
   std::vector<ServerId> unknown(const ClusterMap& map) const;
-  /// Ends when all of them are known, at the latest after kPatience: then those that are not count as servers that
+  /// Ends when all of them are known, at the latest after kTimeout: then those that are not count as servers that
   /// cannot, until they show that they can.
   job::Task<Result<void>> wait_for(std::vector<ServerId> servers, job::StopToken stop);
 
@@ -50,7 +50,7 @@ class GroupServers {
   /// Whether it has spoken, and is silent since.
   bool fell_silent(ServerId server) const;
   /// Longer than a server needs to be started anew, shorter than a client waits for an answer.
-  static constexpr Duration kPatience = std::chrono::seconds(8);
+  static constexpr Duration kTimeout = std::chrono::seconds(8);
 
   job::Executor& executor_;
   std::set<ServerId> can_;

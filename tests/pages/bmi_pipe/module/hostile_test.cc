@@ -48,7 +48,7 @@ class Hostile : public testing::Test {
     EXPECT_EQ(send_local_packet(socket.get(), packet, {}), 0);
   }
   bool drive(const std::function<bool()>& until) {
-    for (int patience = 0; patience < 100'000; ++patience) {
+    for (int tries = 0; tries < 100'000; ++tries) {
       if (until()) return true;
       std::array<Completion, 4> done;
       (void)server_->test_context(context_, done);

@@ -121,9 +121,9 @@ void Links::accepted(UniqueFd socket, const Listener& listener) {
   link->context = listener.context;
   link->accepted_at = state_.clock.now();
   const StrangerLimits& limits = state_.options->strangers;
-  std::uint32_t patience_ms = state_.options->connect_timeout_ms;
-  if (limits.apply()) patience_ms = std::min(patience_ms, limits.deadline_ms);
-  deadlines_.set(*link, link->accepted_at + milliseconds(patience_ms));
+  std::uint32_t timeout_ms = state_.options->connect_timeout_ms;
+  if (limits.apply()) timeout_ms = std::min(timeout_ms, limits.deadline_ms);
+  deadlines_.set(*link, link->accepted_at + milliseconds(timeout_ms));
   const auto victim = state_.strangers.add(link, "this user", limits, state_.random);
   if (victim) drop(**victim, "too many strangers");
 }
