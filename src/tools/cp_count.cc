@@ -6,6 +6,7 @@
 #include <set>
 
 #include "tools/copy.h"
+#include "tools/paged_directory.h"
 #include "tools/text.h"
 
 namespace spate::tools {
@@ -71,18 +72,14 @@ job::Task<void> count_remote(client::Client& client, std::string path, Progress&
   auto object = co_await client.lookup(client::path_from_root(path, false));
   if (object) count_entry(count, path, object->attributes, folders);
   while (!folders.empty() && !stop.stopped()) {
-    wire::ReaddirRequest request;
-    request.handle = folders.back().second;
-    request.attributes = true;
+    PagedDirectory listing(folders.back().second, true);
     folders.pop_back();
-    for (bool end = false; !end && !stop.stopped();) {
-      auto page = co_await client.readdir(request);
-      if (!page) break;
-      for (const wire::DirectoryEntry& entry : page->entries) {
-        request.cookie = entry.cookie;
+    while (!listing.all_listed() && !stop.stopped()) {
+      std::ignore = co_await listing.list_more(client);  // after an error it has no further pages
+      while (listing.has_next()) {
+        const wire::DirectoryEntry entry = listing.take();
         if (entry.attributes) count_entry(count, entry.name, *entry.attributes, folders);
       }
-      end = page->end || page->entries.empty();
     }
   }
 }

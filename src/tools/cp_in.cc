@@ -13,9 +13,7 @@
 #include <vector>
 
 #include "base/unique_fd.h"
-#include "job/semaphore.h"
-#include "tools/copy.h"
-#include "tools/destination.h"
+#include "tools/copy_walk.h"
 #include "tools/text.h"
 
 namespace spate::tools {
@@ -26,41 +24,25 @@ WallTime wall(const timespec& t) { return WallTime{std::int64_t{t.tv_sec} * 1'00
 /// A directory that is being copied in. It gets its mode and times when its last holder, the walk or a file in it, has
 /// released it.
 struct Folder {
-  Handle handle;
-  std::string name;  // for messages
-  struct stat st{};
-  std::uint32_t mode = 0;  // its final mode
+  wire::SetattrRequest final_attributes;  // of its handle
+  std::string name;                       // for messages
 };
 using FolderPtr = std::shared_ptr<Folder>;
 
 /// A directory that the walk is in.
-struct LevelIn {
-  FolderPtr folder;            // its copy; null in a dry run, which makes none
-  std::size_t from_bytes = 0;  // of its path
-  std::size_t to_bytes = 0;    // of the copy's path
+struct LevelIn : CopyLevel {
+  FolderPtr folder;  // its copy; null in a dry run, which makes none
   std::vector<std::string> names;
   std::size_t next = 0;  // of them
 };
 
-/// State that the coroutines of one run share. Lives on the frame of copy_in().
-struct Job {
-  client::Client& client;
-  CopyRun& run;
-  job::Gate gate;
+struct Job : CopyWalk {
   job::Gate finishing;  // of directories; closed after `gate`
-  job::Semaphore slots;
   // Local files with several names: where each was copied to first.
   std::map<std::pair<dev_t, ino_t>, wire::NamePath> linked;
-  // The walk.
   std::vector<LevelIn> levels;
-  std::string from;  // path of the directory that it is in, and of the copy
-  std::string to;
-  Job(client::Client& c, CopyRun& r)
-      : client(c),
-        run(r),
-        gate(c.cluster().executor()),
-        finishing(c.cluster().executor()),
-        slots(c.cluster().executor(), kFilesAtOnce) {}
+  Job(client::Client& its_client, CopyRun& its_run)
+      : CopyWalk(its_client, its_run, kFilesAtOnce), finishing(its_client.cluster().executor()) {}
 };
 
 /// A local object and the name of its copy.
@@ -71,15 +53,9 @@ struct Entry {
   struct stat st{};
 };
 
-wire::NamePath place_in(const Folder& folder, const std::string& name) {
-  wire::NamePath where;
-  where.start = folder.handle;
-  where.path = name;
-  return where;
-}
-
 Owned local_owner(const struct stat& st) { return {st.st_mode & 07777U, st.st_uid, st.st_gid}; }
 wire::NewAttributes attributes_of(const struct stat& st) { return attributes_for_copy(local_owner(st)); }
+CopyState state_of(const struct stat& st) { return {static_cast<std::uint64_t>(st.st_size), wall(st.st_mtim)}; }
 
 /// Opens the file that was examined. Other users who may rename in its folder could have put another file, or a link,
 /// in its place.
@@ -142,24 +118,10 @@ job::Task<Result<void>> fill_in(Job& job, const Entry& entry, client::File& file
   co_return moved;
 }
 
-/// Whether nothing is to be done. Prints the copy if requested.
-job::Task<Result<bool>> is_left_out(Job& job, const Entry& entry) {
+job::Task<Result<void>> file_in(Job& job, Entry entry) {
   const Destination& destination = entry.destination;
-  if (job.run.looks()) {
-    auto found = co_await job.client.stat(destination.where);
-    if (!found && found.code() != Errc::kNotFound) co_return std::move(found).error().within("spate:" + destination.to);
-    std::optional<CopyState> there;
-    if (found && found->attributes.type == FileType::kRegular)
-      there = CopyState{found->attributes.size, found->attributes.mtime};
-    const CopyState source{static_cast<std::uint64_t>(entry.st.st_size), wall(entry.st.st_mtim)};
-    if (job.run.leaves_alone(found.has_value(), there, source)) co_return true;
-  }
-  co_return !job.run.begin(destination.from, "spate:" + destination.to);
-}
-
-job::Task<Result<void>> file_in(Job& job, const Entry& entry) {
-  const Destination& destination = entry.destination;
-  SPATE_CO_TRY(const bool left_out, co_await is_left_out(job, entry));
+  const CopyState source = state_of(entry.st);
+  SPATE_CO_TRY(const bool left_out, co_await job.is_left_out(destination, source));
   if (left_out) co_return Result<void>();
   SPATE_CO_TRY(const UniqueFd fd, open_source(destination.from, entry.st));
   std::optional<SmallFile> whole;
@@ -187,15 +149,7 @@ job::Task<Result<void>> file_in(Job& job, const Entry& entry) {
 /// Sets mode and times of a directory after everything has been put into it.
 job::Task<void> finish_folder(Job& job, Folder folder) {
   if (job.run.errors.ended()) co_return;
-  wire::SetattrRequest request;
-  request.where.start = folder.handle;
-  const wire::NewAttributes wanted = attributes_of(folder.st);
-  request.mode = folder.mode;
-  request.uid = wanted.uid;
-  request.gid = wanted.gid;
-  request.mtime = wall(folder.st.st_mtim);
-  request.atime = wall(folder.st.st_atim);
-  auto set = co_await job.client.setattr(request);
+  auto set = co_await job.client.setattr(folder.final_attributes);
   if (!set) job.run.errors.tell(std::move(set).error().within("spate:" + folder.name));
 }
 
@@ -204,18 +158,10 @@ FolderPtr make_folder(Job& job, const Attributes& there, const Entry& entry) {
     const std::unique_ptr<Folder> owned(folder);
     job::spawn(job.finishing, finish_folder(job, std::move(*owned)));
   };
-  const wire::NewAttributes wanted = attributes_of(entry.st);
-  const std::uint32_t mode =
-      local_owner(entry.st).mode_for(wanted.uid.value_or(there.uid), wanted.gid.value_or(there.gid));
-  return FolderPtr(new Folder{there.handle, entry.destination.to, entry.st, mode}, finish);
-}
-
-job::Task<void> file_in_slot(Job& job, Entry entry) {
-  auto units = co_await job.slots.acquire(weight_of(static_cast<std::uint64_t>(entry.st.st_size)));
-  if (job.run.errors.ended()) co_return;
-  auto copied = co_await file_in(job, entry);
-  if (!copied) job.run.errors.tell(copied.error());
-  ++job.run.progress.files;
+  wire::SetattrRequest final_attributes = owner_and_mode(there, local_owner(entry.st));
+  final_attributes.mtime = wall(entry.st.st_mtim);
+  final_attributes.atime = wall(entry.st.st_atim);
+  return FolderPtr(new Folder{std::move(final_attributes), entry.destination.to}, finish);
 }
 
 Result<std::vector<std::string>> local_names(const std::string& folder) {
@@ -245,10 +191,7 @@ job::Task<Result<void>> enter_directory(Job& job, const Entry& entry) {
     SPATE_CO_TRY(const Attributes there, co_await make_or_find_directory(job.client, destination, attributes));
     level.folder = make_folder(job, there, entry);
   }
-  job.from = destination.from;
-  job.to = destination.to;
-  level.from_bytes = destination.from.size();
-  level.to_bytes = destination.to.size();
+  job.enter(level, destination.from, destination.to);
   job.levels.push_back(std::move(level));
   co_return Result<void>();
 }
@@ -259,8 +202,8 @@ Entry next_entry(const Job& job, LevelIn& level) {
   Entry below;
   below.destination.from = join_path(job.from, name);
   below.destination.to = join_path(job.to, name);
-  below.destination.where =
-      level.folder != nullptr ? place_in(*level.folder, name) : client::path_from_root(below.destination.to, false);
+  below.destination.where = level.folder != nullptr ? name_in(level.folder->final_attributes.where.start, name)
+                                                    : client::path_from_root(below.destination.to, false);
   below.folder = level.folder;
   below.inside = true;
   return below;
@@ -271,7 +214,8 @@ job::Task<Result<void>> symlink_in(Job& job, const Entry& entry) {
   const ssize_t n = ::readlink(entry.destination.from.c_str(), target.data(), target.size());
   if (n < 0) co_return errno_error(errno, entry.destination.from);
   target.resize(static_cast<std::size_t>(n));
-  SPATE_CO_TRY(const bool left_out, co_await is_left_out(job, entry));
+  const CopyState source = state_of(entry.st);
+  SPATE_CO_TRY(const bool left_out, co_await job.is_left_out(entry.destination, source));
   if (left_out) co_return Result<void>();
   wire::NewAttributes attributes = attributes_of(entry.st);
   attributes.mtime = wall(entry.st.st_mtim);
@@ -283,7 +227,8 @@ job::Task<Result<void>> symlink_in(Job& job, const Entry& entry) {
 /// Makes a further name of a file that was copied already, or is being copied.
 job::Task<Result<void>> link_in(Job& job, const wire::NamePath& first, const Entry& entry) {
   auto units = co_await job.slots.acquire(kFilesAtOnce);  // waits until its first name exists
-  SPATE_CO_TRY(const bool left_out, co_await is_left_out(job, entry));
+  const CopyState source = state_of(entry.st);
+  SPATE_CO_TRY(const bool left_out, co_await job.is_left_out(entry.destination, source));
   if (left_out) co_return Result<void>();
   const auto make = [&] { return job.client.link(first, entry.destination.where); };
   auto made = co_await make_anew(job.client, entry.destination, make);
@@ -301,10 +246,9 @@ job::Task<Result<void>> begin_file(Job& job, Entry entry) {
   if (entry.st.st_nlink > 1) job.linked[key] = where;
   // A name that the user gave may be a link.
   if (!entry.inside) where.flags = wire::NamePath::kFollowLast | wire::NamePath::kRootedLinks;
-  {
-    auto room = co_await job.slots.acquire(1);  // also bounds how many are spawned
-  }
-  job::spawn(job.gate, file_in_slot(job, std::move(entry)));
+  const std::size_t weight = weight_of(static_cast<std::uint64_t>(entry.st.st_size));
+  auto copy = file_in(job, std::move(entry));
+  co_await job.begin_file(weight, std::move(copy));
   co_return Result<void>();
 }
 
@@ -328,25 +272,19 @@ job::Task<Result<void>> entry_in(Job& job, Entry entry) {
   co_return copied;
 }
 
-job::Task<void> copy_one(Job& job, Entry entry) {
-  if (job.run.errors.ended()) co_return;
-  auto copied = co_await entry_in(job, std::move(entry));
-  if (!copied) job.run.errors.tell(copied.error());
-}
-
 /// Uses a stack of its own, since a path of single letters has thousands of levels.
 job::Task<void> tree_in(Job& job, Entry entry) {
-  co_await copy_one(job, std::move(entry));
+  auto copy = entry_in(job, std::move(entry));
+  co_await job.attempt(std::move(copy));
   while (!job.levels.empty()) {
     LevelIn& level = job.levels.back();
     if (level.next == level.names.size() || job.run.errors.ended()) {
       job.levels.pop_back();
       continue;
     }
-    job.from.resize(level.from_bytes);
-    job.to.resize(level.to_bytes);
-    Entry below = next_entry(job, level);
-    co_await copy_one(job, std::move(below));  // may enter a directory
+    job.return_to(level);
+    copy = entry_in(job, next_entry(job, level));
+    co_await job.attempt(std::move(copy));  // may enter a directory
   }
 }
 

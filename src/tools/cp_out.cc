@@ -10,23 +10,19 @@
 #include <vector>
 
 #include "base/open_files.h"
-#include "job/semaphore.h"
-#include "tools/copy.h"
+#include "tools/copy_walk.h"
 #include "tools/local_destination.h"
+#include "tools/paged_directory.h"
 #include "tools/text.h"
 
 namespace spate::tools {
 namespace {
 
 /// A directory that the walk is in.
-struct LevelOut {
-  LocalFolderPtr folder;       // its copy; null: none is made
-  std::size_t from_bytes = 0;  // of its path
-  std::size_t to_bytes = 0;    // of the copy's path
-  wire::ReaddirRequest request;
-  std::vector<wire::DirectoryEntry> entries;  // listed
-  std::size_t next = 0;                       // of them
-  bool end = false;                           // there are no further entries
+struct LevelOut : CopyLevel {
+  explicit LevelOut(Handle directory) : source(directory, true) {}
+  PagedDirectory source;
+  LocalFolderPtr folder;  // its copy; null: none is made
 };
 
 /// Where a file with several names was copied to first. Does not keep its folder open, since a tree may have such files
@@ -37,19 +33,10 @@ struct FirstCopy {
   std::weak_ptr<const LocalFolder> folder;
 };
 
-/// State that the coroutines of one run share. Lives on the frame of copy_out().
-struct Out {
-  client::Client& client;
-  CopyRun& run;
-  job::Gate gate;
-  job::Semaphore slots;
+struct Out : CopyWalk {
   std::unordered_map<Handle, FirstCopy> linked;  // files with several names
-  // The walk.
   std::vector<LevelOut> levels;
-  std::string from;  // path of the directory that it is in, and of the copy
-  std::string to;
-  Out(client::Client& c, CopyRun& r)
-      : client(c), run(r), gate(c.cluster().executor()), slots(c.cluster().executor(), kFilesAtOnce) {}
+  Out(client::Client& its_client, CopyRun& its_run) : CopyWalk(its_client, its_run, kFilesAtOnce) {}
 };
 
 wire::NamePath object_of(const CopySource& source) {
@@ -97,7 +84,7 @@ job::Task<Result<std::unique_ptr<client::File>>> open_source(Out& out, const Cop
   co_return opened;
 }
 
-job::Task<Result<void>> file_out(Out& out, const CopySource& file) {
+job::Task<Result<void>> file_out(Out& out, CopySource file) {
   if (is_left_out(out, file)) co_return Result<void>();
   auto opened = co_await open_source(out, file);
   if (!opened) co_return std::move(opened).error().within("spate:" + file.from);
@@ -113,14 +100,6 @@ job::Task<Result<void>> file_out(Out& out, const CopySource& file) {
   if (done && !closed) done = std::move(closed).error().within("spate:" + file.from);
   if (done) done = finish_local(*local, file);
   co_return done;
-}
-
-job::Task<void> file_out_in_slot(Out& out, CopySource file) {
-  auto units = co_await out.slots.acquire(weight_of(file.attributes.size));
-  if (out.run.errors.ended()) co_return;
-  auto copied = co_await file_out(out, file);
-  if (!copied) out.run.errors.tell(copied.error());
-  ++out.run.progress.files;
 }
 
 FirstCopy first_copy(const Out& out, const CopySource& source) {
@@ -170,36 +149,19 @@ LocalFolderPtr open_folder(Out& out, UniqueFd made, const CopySource& directory)
 Result<void> enter_directory(Out& out, const CopySource& directory) {
   if (!out.run.recursive)
     return Error::told(Errc::kInvalidArgument, "spate:" + directory.from + " is a directory: use -r");
-  LevelOut level;
+  LevelOut level(directory.attributes.handle);
   if (out.run.begin("spate:" + directory.from, directory.to)) {
     SPATE_TRY(UniqueFd made, make_directory_here(directory));
     level.folder = open_folder(out, std::move(made), directory);
   }
-  out.from = directory.from;
-  out.to = directory.to;
-  level.from_bytes = directory.from.size();
-  level.to_bytes = directory.to.size();
-  level.request.handle = directory.attributes.handle;
-  level.request.attributes = true;
+  out.enter(level, directory.from, directory.to);
   out.levels.push_back(std::move(level));
   return {};
 }
 
-/// Lists more of the directory.
-job::Task<Result<void>> list_more(Out& out, LevelOut& level) {
-  level.end = true;  // after an error, too
-  auto page = co_await out.client.readdir(level.request);
-  if (!page) co_return std::move(page).error().within("spate:" + out.from);
-  level.end = page->end || page->entries.empty();
-  level.entries = std::move(page->entries);
-  level.next = 0;
-  if (!level.end) level.request.cookie = level.entries.back().cookie;
-  co_return Result<void>();
-}
-
 /// The next entry of the directory that the walk is in.
 job::Task<Result<CopySource>> next_source(Out& out, LevelOut& level) {
-  const wire::DirectoryEntry entry = std::move(level.entries[level.next++]);
+  const wire::DirectoryEntry entry = level.source.take();
   if (!is_entry_name(entry.name))
     co_return Error::told(Errc::kProtocol,
                           "spate:" + out.from + ": a server gave a name that cannot stand in a directory");
@@ -209,9 +171,7 @@ job::Task<Result<CopySource>> next_source(Out& out, LevelOut& level) {
     source.attributes = *entry.attributes;
     co_return source;
   }
-  wire::NamePath there;
-  there.start = level.request.handle;
-  there.path = entry.name;
+  const wire::NamePath there = name_in(level.source.handle(), entry.name);
   auto object = co_await out.client.stat(there);
   if (!object) co_return std::move(object).error().within("spate:" + source.from);
   source.attributes = object->attributes;
@@ -227,10 +187,9 @@ job::Task<Result<void>> begin_file_out(Out& out, CopySource source) {
       co_return made;
     }
   }
-  {
-    auto room = co_await out.slots.acquire(1);  // also bounds how many are spawned
-  }
-  job::spawn(out.gate, file_out_in_slot(out, std::move(source)));
+  const std::size_t weight = weight_of(source.attributes.size);
+  auto copy = file_out(out, std::move(source));
+  co_await out.begin_file(weight, std::move(copy));
   co_return Result<void>();
 }
 
@@ -252,30 +211,24 @@ job::Task<Result<void>> object_out(Out& out, CopySource source) {
   co_return copied;
 }
 
-job::Task<void> copy_one(Out& out, CopySource source) {
-  if (out.run.errors.ended()) co_return;
-  auto copied = co_await object_out(out, std::move(source));
-  if (!copied) out.run.errors.tell(copied.error());
-}
-
 /// Uses a stack of its own, since a user may nest directories to any depth.
 job::Task<void> tree_out(Out& out, CopySource source) {
-  co_await copy_one(out, std::move(source));
+  auto copy = object_out(out, std::move(source));
+  co_await out.attempt(std::move(copy));
   while (!out.levels.empty()) {
     LevelOut& level = out.levels.back();
-    out.from.resize(level.from_bytes);
-    out.to.resize(level.to_bytes);
-    if (out.run.errors.ended() || (level.next == level.entries.size() && level.end)) {
+    out.return_to(level);
+    if (out.run.errors.ended() || (!level.source.has_next() && level.source.all_listed())) {
       out.levels.pop_back();
-    } else if (level.next == level.entries.size()) {
-      auto listed = co_await list_more(out, level);
-      if (!listed) out.run.errors.tell(listed.error());
+    } else if (!level.source.has_next()) {
+      co_await out.list_more(level.source);
     } else {
       auto below = co_await next_source(out, level);
       if (!below) {
         out.run.errors.tell(below.error());
       } else {
-        co_await copy_one(out, *std::move(below));  // may enter a directory
+        copy = object_out(out, *std::move(below));
+        co_await out.attempt(std::move(copy));  // may enter a directory
       }
     }
   }

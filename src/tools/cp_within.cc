@@ -4,9 +4,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "job/semaphore.h"
-#include "tools/copy.h"
-#include "tools/destination.h"
+#include "tools/copy_walk.h"
+#include "tools/paged_directory.h"
 #include "tools/text.h"
 
 namespace spate::tools {
@@ -20,31 +19,19 @@ constexpr std::uint64_t kSpanBytes = 128U << 20U;
 constexpr std::uint64_t kLeastSkip = 16U << 20U;
 
 /// A directory that the walk is in.
-struct CopiedFolder {
-  Attributes source;
+struct CopiedFolder : CopyLevel {
+  explicit CopiedFolder(const Attributes& its_attributes)
+      : attributes(its_attributes), source(its_attributes.handle, false) {}
+  Attributes attributes;
+  PagedDirectory source;
   std::optional<Attributes> copy;  // none in a dry run
-  std::size_t from_bytes = 0;      // of its path
-  std::size_t to_bytes = 0;        // of the copy's path
-  wire::ReaddirRequest request;
-  std::vector<wire::DirectoryEntry> entries;  // listed
-  std::size_t next = 0;                       // of them
-  bool end = false;                           // there are no further entries
 };
 
-/// State that the coroutines of one run share. Lives on the frame of copy_within().
-struct Within {
-  client::Client& client;
-  CopyRun& run;
-  job::Gate gate;
-  job::Semaphore slots;
+struct Within : CopyWalk {
   std::unordered_map<Handle, wire::NamePath> linked;  // files with several names: where the copy of each is first
   std::uint64_t made = 0;  // handle of the first directory that the copy made: it must not be copied into itself
-  // The walk.
   std::vector<CopiedFolder> levels;
-  std::string from;  // path of the directory that it is in, and of the copy
-  std::string to;
-  Within(client::Client& c, CopyRun& r)
-      : client(c), run(r), gate(c.cluster().executor()), slots(c.cluster().executor(), kCopiesAtOnce) {}
+  Within(client::Client& its_client, CopyRun& its_run) : CopyWalk(its_client, its_run, kCopiesAtOnce) {}
 };
 
 /// An object and the name of its copy: paths from the root for messages, and the places of both. Below the directory
@@ -68,13 +55,6 @@ Destination destination_of_file(const Pair& pair) {
 }
 
 wire::NewAttributes attributes_of(const Attributes& a) { return attributes_for_copy(owner_of(a)); }
-
-wire::NamePath name_in(Handle directory, const std::string& name) {
-  wire::NamePath where;
-  where.start = directory;
-  where.path = name;
-  return where;
-}
 
 /// Checks that source and destination differ, before the destination is opened, which truncates it.
 job::Task<Result<void>> check_other(Within& within, const Pair& pair, Handle source) {
@@ -156,22 +136,14 @@ job::Task<Result<void>> copy_opened(Within& within, const Pair& pair, const Attr
   co_return done;
 }
 
-/// Whether nothing is to be done. Prints the copy if requested.
 job::Task<Result<bool>> is_left_out(Within& within, const Pair& pair, const Attributes& a) {
-  if (within.run.looks()) {
-    const Destination destination = destination_of_file(pair);
-    auto found = co_await within.client.stat(destination.where);
-    if (!found && found.code() != Errc::kNotFound) co_return std::move(found).error().within("spate:" + pair.to);
-    std::optional<CopyState> there;
-    if (found && found->attributes.type == FileType::kRegular)
-      there = CopyState{found->attributes.size, found->attributes.mtime};
-    const CopyState source{a.size, a.mtime};
-    if (within.run.leaves_alone(found.has_value(), there, source)) co_return true;
-  }
-  co_return !within.run.begin("spate:" + pair.from, "spate:" + pair.to);
+  const Destination destination = destination_of_file(pair);
+  const CopyState source{a.size, a.mtime};
+  const auto left_out = co_await within.is_left_out(destination, source);
+  co_return left_out;
 }
 
-job::Task<Result<void>> copy_file(Within& within, const Pair& pair, const Attributes& a) {
+job::Task<Result<void>> copy_file(Within& within, Pair pair, Attributes a) {
   SPATE_CO_TRY(const bool left_out, co_await is_left_out(within, pair, a));
   if (left_out) co_return Result<void>();
   SPATE_CO_TRY(std::ignore, co_await check_other(within, pair, a.handle));
@@ -186,20 +158,11 @@ job::Task<Result<void>> copy_file(Within& within, const Pair& pair, const Attrib
   co_return done;
 }
 
-job::Task<void> copy_file_in_slot(Within& within, Pair pair, Attributes a) {
-  auto units = co_await within.slots.acquire(1);
-  if (within.run.errors.ended()) co_return;
-  auto copied = co_await copy_file(within, pair, a);
-  if (!copied) within.run.errors.tell(copied.error());
-  ++within.run.progress.files;
-}
-
 job::Task<Result<void>> enter_directory(Within& within, const Pair& pair, const Attributes& a) {
   if (!within.run.recursive)
     co_return Error::told(Errc::kInvalidArgument, "spate:" + pair.from + " is a directory: use -r");
   if (a.handle.value == within.made) co_return Result<void>();
-  CopiedFolder level;
-  level.source = a;
+  CopiedFolder level(a);
   if (within.run.begin("spate:" + pair.from, "spate:" + pair.to)) {
     wire::NewAttributes attributes = attributes_of(a);
     attributes.mode |= 0700U;  // until its entries are there
@@ -207,11 +170,7 @@ job::Task<Result<void>> enter_directory(Within& within, const Pair& pair, const 
     SPATE_CO_TRY(level.copy, co_await make_or_find_directory(within.client, destination, attributes));
     if (within.made == 0) within.made = level.copy->handle.value;
   }
-  within.from = pair.from;
-  within.to = pair.to;
-  level.from_bytes = pair.from.size();
-  level.to_bytes = pair.to.size();
-  level.request.handle = a.handle;
+  within.enter(level, pair.from, pair.to);
   within.levels.push_back(std::move(level));
   co_return Result<void>();
 }
@@ -220,35 +179,18 @@ job::Task<Result<void>> enter_directory(Within& within, const Pair& pair, const 
 job::Task<void> finish_directory(Within& within, const CopiedFolder& level) {
   auto all = co_await within.slots.acquire(kCopiesAtOnce);  // waits until everything has been put into it
   if (within.run.errors.ended()) co_return;
-  const Attributes& a = level.source;
-  const wire::NewAttributes wanted = attributes_of(a);
-  wire::SetattrRequest request;
-  request.where.start = level.copy->handle;
-  request.mode = owner_of(a).mode_for(wanted.uid.value_or(level.copy->uid), wanted.gid.value_or(level.copy->gid));
-  request.uid = wanted.uid;
-  request.gid = wanted.gid;
+  const Attributes& a = level.attributes;
+  wire::SetattrRequest request = owner_and_mode(*level.copy, owner_of(a));
   request.mtime = a.mtime;
   request.atime = a.atime;
   auto set = co_await within.client.setattr(request);
   if (!set) within.run.errors.tell(std::move(set).error().within("spate:" + within.to));
 }
 
-/// Lists more of the directory.
-job::Task<Result<void>> list_more(Within& within, CopiedFolder& level) {
-  level.end = true;  // after an error, too
-  auto page = co_await within.client.readdir(level.request);
-  if (!page) co_return std::move(page).error().within("spate:" + within.from);
-  level.end = page->end || page->entries.empty();
-  level.entries = std::move(page->entries);
-  level.next = 0;
-  if (!level.end) level.request.cookie = level.entries.back().cookie;
-  co_return Result<void>();
-}
-
 /// The next entry of the directory that the walk is in.
 Pair next_pair(const Within& within, CopiedFolder& level) {
-  const std::string& name = level.entries[level.next++].name;
-  Pair below{join_path(within.from, name), join_path(within.to, name), name_in(level.source.handle, name), {}, true};
+  const std::string name = level.source.take().name;
+  Pair below{join_path(within.from, name), join_path(within.to, name), name_in(level.source.handle(), name), {}, true};
   below.place = level.copy ? name_in(level.copy->handle, name) : client::path_from_root(below.to, false);
   return below;
 }
@@ -285,10 +227,8 @@ job::Task<Result<void>> begin_copy(Within& within, Pair pair, const Attributes& 
       co_return made;
     }
   }
-  {
-    auto room = co_await within.slots.acquire(1);  // also bounds how many are spawned
-  }
-  job::spawn(within.gate, copy_file_in_slot(within, std::move(pair), a));
+  auto copy = copy_file(within, std::move(pair), a);
+  co_await within.begin_file(1, std::move(copy));
   co_return Result<void>();
 }
 
@@ -309,25 +249,18 @@ job::Task<Result<void>> copy_object(Within& within, Pair pair) {
   co_return copied;
 }
 
-job::Task<void> copy_one(Within& within, Pair pair) {
-  if (within.run.errors.ended()) co_return;
-  auto copied = co_await copy_object(within, std::move(pair));
-  if (!copied) within.run.errors.tell(copied.error());
-}
-
 /// Uses a stack of its own, since a user may nest directories to any depth.
 job::Task<void> copy_tree(Within& within, Pair pair) {
-  co_await copy_one(within, std::move(pair));
+  auto copy = copy_object(within, std::move(pair));
+  co_await within.attempt(std::move(copy));
   while (!within.levels.empty()) {
     CopiedFolder& level = within.levels.back();
-    within.from.resize(level.from_bytes);
-    within.to.resize(level.to_bytes);
-    if (level.next < level.entries.size() && !within.run.errors.ended()) {
-      Pair below = next_pair(within, level);
-      co_await copy_one(within, std::move(below));  // may enter a directory
-    } else if (!level.end && !within.run.errors.ended()) {
-      auto listed = co_await list_more(within, level);
-      if (!listed) within.run.errors.tell(listed.error());
+    within.return_to(level);
+    if (level.source.has_next() && !within.run.errors.ended()) {
+      copy = copy_object(within, next_pair(within, level));
+      co_await within.attempt(std::move(copy));  // may enter a directory
+    } else if (!level.source.all_listed() && !within.run.errors.ended()) {
+      co_await within.list_more(level.source);
     } else {
       if (level.copy) co_await finish_directory(within, level);
       within.levels.pop_back();

@@ -35,6 +35,18 @@ wire::NewAttributes attributes_for_copy(const Owned& source) {
   return attributes;
 }
 
+wire::NamePath name_in(Handle directory, std::string name) { return wire::NamePath{directory, std::move(name), 0}; }
+
+wire::SetattrRequest owner_and_mode(const Attributes& copy, const Owned& source) {
+  const wire::NewAttributes wanted = attributes_for_copy(source);
+  wire::SetattrRequest request;
+  request.where.start = copy.handle;
+  request.mode = source.mode_for(wanted.uid.value_or(copy.uid), wanted.gid.value_or(copy.gid));
+  request.uid = wanted.uid;
+  request.gid = wanted.gid;
+  return request;
+}
+
 job::Task<Result<std::unique_ptr<client::File>>> create_file(client::Client& client, const Destination& destination,
                                                              client::NewObject object) {
   const std::uint8_t flags = wire::kOpenWrite | wire::kOpenTruncate;

@@ -37,9 +37,14 @@ struct Owned {
 
 inline Owned owner_of(const Attributes& a) { return {a.mode, a.uid, a.gid}; }
 
+/// A name in a directory.
+wire::NamePath name_in(Handle directory, std::string name);
+
 /// The attributes with which a copy is made; for root also the owner. setuid and setgid are not set yet, because the
 /// copy's owner is not known.
 wire::NewAttributes attributes_for_copy(const Owned& source);
+/// The request that gives the copy its final mode; for root also the owner.
+wire::SetattrRequest owner_and_mode(const Attributes& copy, const Owned& source);
 
 /// Makes the directory at a place, or takes an existing one. Replaces nothing else.
 job::Task<Result<Attributes>> make_or_find_directory(client::Client& client, const Destination& destination,

@@ -8,6 +8,8 @@
 #include "job/event.h"
 #include "job/gate.h"
 #include "job/semaphore.h"
+#include "tools/destination.h"
+#include "tools/paged_directory.h"
 
 namespace spate::tools {
 namespace {
@@ -43,13 +45,6 @@ struct Run {
     if (!removed && removed.code() != Errc::kNotFound && first) first = std::move(removed);
   }
 };
-
-wire::NamePath name_in(Handle directory, std::string name) {
-  wire::NamePath where;
-  where.start = directory;
-  where.path = std::move(name);
-  return where;
-}
 
 job::Task<void> remove_file(Run& run, FolderPtr folder, std::string name, job::Semaphore::Units slot) {
   wire::NamePath where = name_in(folder->handle, std::move(name));
@@ -87,25 +82,12 @@ FolderPtr make_folder(Run& run, Folder folder) {
   return FolderPtr(new Folder(std::move(folder)), end);
 }
 
-/// A directory that the walk has entered, with the listed entries that the walk has not looked at yet.
+/// A directory that the walk has entered.
 struct EnteredFolder {
-  explicit EnteredFolder(FolderPtr its_folder) : folder(std::move(its_folder)) { request.handle = folder->handle; }
-  bool listed() const { return next == entries.size(); }
+  explicit EnteredFolder(FolderPtr its_folder) : folder(std::move(its_folder)), entries(folder->handle, false) {}
   FolderPtr folder;
-  wire::ReaddirRequest request;
-  std::vector<wire::DirectoryEntry> entries;
-  std::size_t next = 0;
-  bool end = false;  // there are no further entries
+  PagedDirectory entries;
 };
-
-job::Task<Result<void>> list(Run& run, EnteredFolder& level) {
-  SPATE_CO_TRY(auto page, co_await run.client.readdir(level.request));
-  level.end = page.end || page.entries.empty();
-  level.entries = std::move(page.entries);
-  level.next = 0;
-  if (!level.end) level.request.cookie = level.entries.back().cookie;
-  co_return Result<void>();
-}
 
 /// Removes everything below `root`, depth first. Uses a stack of its own instead of recursion.
 job::Task<void> empty(Run& run, FolderPtr root) {
@@ -113,18 +95,18 @@ job::Task<void> empty(Run& run, FolderPtr root) {
   levels.emplace_back(std::move(root));
   while (!levels.empty() && run.first) {
     EnteredFolder& level = levels.back();
-    if (level.listed() && level.end) {
+    if (!level.entries.has_next() && level.entries.all_listed()) {
       levels.pop_back();
       continue;
     }
-    if (level.listed()) {
-      auto page = co_await list(run, level);
+    if (!level.entries.has_next()) {
+      auto page = co_await level.entries.list_more(run.client);
       if (page) continue;
       run.tell(std::move(page));
       levels.pop_back();
       continue;
     }
-    wire::DirectoryEntry& entry = level.entries[level.next++];
+    wire::DirectoryEntry entry = level.entries.take();
     const FolderPtr folder = level.folder;
     if (entry.type == FileType::kDirectory) {
       Folder below{folder, name_in(folder->handle, std::move(entry.name)), entry.handle};

@@ -12,6 +12,7 @@
 
 #include "dist/registry.h"
 #include "tools/name_space.h"
+#include "tools/paged_directory.h"
 
 namespace spate::tools {
 namespace {
@@ -26,15 +27,6 @@ char type_letter(FileType type) {
     case FileType::kBlockDevice: return 'b';
     default: return '-';
   }
-}
-
-job::Task<Result<wire::ReaddirReply>> page(client::Client& client, Handle directory, std::uint64_t cookie) {
-  wire::ReaddirRequest request;
-  request.handle = directory;
-  request.cookie = cookie;
-  request.attributes = true;
-  auto reply = co_await client.readdir(request);
-  co_return reply;
 }
 
 }  // namespace
@@ -144,17 +136,16 @@ nlohmann::json to_json(const Layout& layout) {
 
 Result<std::vector<Listed>> list_directory(assembly::ClientProcess& process, Handle directory) {
   std::vector<Listed> all;
-  std::uint64_t cookie = 0;
-  for (;;) {
-    SPATE_TRY(auto reply, process.run([&](client::Client& client) { return page(client, directory, cookie); }));
-    for (auto& entry : reply.entries) {
-      cookie = entry.cookie;
+  PagedDirectory listing(directory, true);
+  while (!listing.all_listed()) {
+    SPATE_TRY(std::ignore, process.run([&](client::Client& client) { return listing.list_more(client); }));
+    while (listing.has_next()) {
+      wire::DirectoryEntry entry = listing.take();
       Attributes attributes = entry.attributes.value_or(Attributes{});
       attributes.handle = entry.handle;
       attributes.type = entry.type;
       all.push_back({std::move(entry.name), attributes, entry.layout.value_or(Layout{})});
     }
-    if (reply.end || reply.entries.empty()) break;
   }
   std::sort(all.begin(), all.end(), [](const Listed& a, const Listed& b) { return a.name < b.name; });
   return all;

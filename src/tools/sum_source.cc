@@ -11,6 +11,7 @@
 #include "base/unique_fd.h"
 #include "job/event.h"
 #include "job/gate.h"
+#include "tools/paged_directory.h"
 
 namespace spate::tools {
 namespace {
@@ -190,13 +191,12 @@ class RemoteSource final : public SumSource {
  private:
   job::Task<Result<std::vector<SumItem>>> list_path(const std::string& path, const std::string& directory) {
     SPATE_CO_TRY(const auto object, co_await client_.lookup(client::path_from_root(path)));
-    wire::ReaddirRequest request;
-    request.handle = object.attributes.handle;
+    PagedDirectory listing(object.attributes.handle, false);
     std::vector<SumItem> items;
-    for (bool end = false; !end;) {
-      SPATE_CO_TRY(auto page, co_await client_.readdir(request));
-      for (wire::DirectoryEntry& entry : page.entries) {
-        request.cookie = entry.cookie;
+    while (!listing.all_listed()) {
+      SPATE_CO_TRY(std::ignore, co_await listing.list_more(client_));
+      while (listing.has_next()) {
+        const wire::DirectoryEntry entry = listing.take();
         SumItem item;
         item.kind = kind_of(entry.type);
         item.name = child(directory, entry.name);
@@ -206,7 +206,6 @@ class RemoteSource final : public SumSource {
         }
         items.push_back(std::move(item));
       }
-      end = page.end || page.entries.empty();
     }
     co_return items;
   }
