@@ -8,6 +8,7 @@
 #include "model/defect.h"
 #include "rpc/places.h"
 #include "server/meta/core/answers.h"
+#include "server/meta/core/open_store.h"
 #include "server/meta/store/keys.h"
 
 namespace spate::meta {
@@ -91,7 +92,7 @@ MetaCore::MetaCore(MetaOptions options, job::KeyvalContext& store, Random& rando
       resent_(metrics, "spate_server_meta_resent_total") {}
 
 job::Task<Result<void>> MetaCore::start() {
-  SPATE_CO_TRY(std::ignore, co_await open_store());
+  SPATE_CO_TRY(name_hash_, co_await open_store(store_, options_, random_));
   SPATE_CO_TRY(std::ignore, co_await membership_.start());
   SPATE_CO_TRY(std::ignore, co_await data_groups_.start());
   for (const auto& [id, group] : data_groups_.all()) {

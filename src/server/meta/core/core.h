@@ -80,9 +80,6 @@ class MetaCore {
 
  private:
   bool short_of_space();
-  job::Task<Result<void>> open_store();
-  job::Task<Result<bool>> is_empty(job::Transaction& store);
-  void put_root(job::Transaction& store, const Superblock& superblock);
   job::Task<Result<Bytes>> run_changes(Operation& operation, ByteView request, Body body);
   job::Task<Result<void>> before_next_run(Operation& operation);
   job::Task<Result<void>> after_truncation(const rpc::Call& call, Handle handle);
