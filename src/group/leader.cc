@@ -135,7 +135,7 @@ std::shared_ptr<Message> Leader::message(MessageKind kind) const {
 }
 
 bool Leader::note(Follower& follower, const Answer& answer) {
-  if (!answer.obeyed) {
+  if (!answer.accepted) {
     if (answer.epoch > leadership_.record().epoch) leadership_.contradicted();
     return false;
   }

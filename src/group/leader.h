@@ -26,7 +26,7 @@ class Leadership {
   /// Tries to make `wanted` the record. Ends when it is known whether the record has changed; if so, it has been read
   /// again.
   virtual job::Task<void> alter(GroupRecord wanted, job::StopToken stop) = 0;
-  /// A member obeys a later epoch, so the record should be read again.
+  /// A member accepts a later epoch, so the record should be read again.
   virtual void contradicted() = 0;
   /// The store has failed and cannot continue.
   virtual void failed(Error why) = 0;
@@ -84,7 +84,7 @@ class Leader {
 
   void note_entry(trove::LogPosition at, EntryRef entry);
   std::shared_ptr<Message> message(MessageKind kind) const;
-  /// Takes over what every answer reports, whatever the request was. False: the member does not obey.
+  /// Takes over what every answer reports, whatever the request was. False: the member does not accept this leader.
   bool note(Follower& follower, const Answer& answer);
 
   job::Task<void> beat(Follower& follower);

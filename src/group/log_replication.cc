@@ -23,7 +23,7 @@ job::Task<Result<Answer>> Leader::ask(Follower& follower, std::shared_ptr<const 
   auto answer = co_await link_.send(follower.server, std::move(message), timeout, stopping_);
   if (!answer) co_return std::move(answer).error();
   if (stopping_.stopped()) co_return Errc::kCancelled;
-  if (!note(follower, *answer)) co_return Error(Errc::kConflict, "a member that does not obey");
+  if (!note(follower, *answer)) co_return Error(Errc::kConflict, "a member that does not accept this leader");
   co_return answer;
 }
 

@@ -86,8 +86,8 @@ class Member final : public Leadership {
   job::Task<void> consider_tails();
   void resign(Error why);
 
-  bool obeys(const Message& message);
-  job::Task<void> obey(const Message& message, Answer& answer);
+  bool accepts(const Message& message);
+  job::Task<void> accept(const Message& message, Answer& answer);
   job::Task<Result<bool>> take_copy(const Message& message);
 
   const MemberOptions options_;

@@ -81,7 +81,7 @@ Result<Message> decode_message(ByteView bytes) {
 Bytes encode(const Answer& answer) {
   Bytes out;
   Encoder encoder(out);
-  encoder.flag(answer.obeyed);
+  encoder.flag(answer.accepted);
   encoder.u64(answer.epoch);
   encoder.u64(answer.revision);
   encoder.u64(answer.process);
@@ -97,7 +97,7 @@ Bytes encode(const Answer& answer) {
 Result<Answer> decode_answer(ByteView bytes) {
   Decoder in(bytes);
   Answer answer;
-  answer.obeyed = in.flag();
+  answer.accepted = in.flag();
   answer.epoch = in.u64();
   answer.revision = in.u64();
   answer.process = in.u64();

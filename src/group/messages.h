@@ -12,7 +12,7 @@
 namespace spate::group {
 
 enum class MessageKind : std::uint8_t {
-  kQuery = 0,      // asks how far the log has come, in any epoch; the receiver does not obey the sender by it
+  kQuery = 0,      // asks how far the log has come, in any epoch; the receiver does not accept the sender by it
   kBeacon = 1,     // the primary is alive
   kProbe = 2,      // as a beacon; the answer reports the log's end after all earlier messages were carried out
   kAppend = 3,     // entries after `position`
@@ -45,8 +45,8 @@ struct Message {
 };
 
 struct Answer {
-  bool obeyed = false;         // this member considers the sender its leader
-  std::uint64_t epoch = 0;     // the epoch that this member obeys
+  bool accepted = false;       // this member considers the sender its leader
+  std::uint64_t epoch = 0;     // the epoch that this member accepts
   std::uint64_t revision = 0;  // of the record that it knows
   std::uint64_t process = 0;   // this run of its process
   trove::LogPosition last;     // of its log

@@ -42,7 +42,7 @@ TEST(GroupMessages, TruncatedMessagesAreRefused) {
 
 TEST(GroupMessages, AnswerDecodeReversesEncode) {
   Answer answer;
-  answer.obeyed = true;
+  answer.accepted = true;
   answer.epoch = 4;
   answer.last = {4, 12};
   answer.up_to = 11;

@@ -22,7 +22,7 @@ enum class Defect : std::uint8_t {
   kCutAfterRelease,       // the locks of a session pass to others before its truncations are over
   kSplitDirectWrite,      // a direct write releases its datafile's lock between its blocks and its edges
   kEarlyReply,            // a reply is sent before everything that it depends on is replicated
-  kEpochUnchecked,        // a member obeys every message of a leader, whatever its epoch
+  kEpochUnchecked,        // a member accepts every message of a leader, whatever its epoch
   kTakeOverUnasked,       // a member takes over without the coordinator's consent
   kLongLease,             // a primary's lease is longer than the time that the others wait
   kLogNotCut,             // entries that no other member has stay in a log

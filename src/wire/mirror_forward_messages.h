@@ -28,9 +28,9 @@ enum class MirrorChange : std::uint8_t {
 
 /// How a member took a message of its primary.
 enum class MirrorVerdict : std::uint8_t {
-  kDone = 1,     // obeyed; `status`: the result
-  kOld = 2,      // the member obeys a later epoch, or has accused the primary: it no longer obeys this one
-  kNotYet = 3,   // the member does not obey this epoch yet: send it again
+  kDone = 1,     // accepted; `status`: the result
+  kOld = 2,      // the member accepts a later epoch, or has accused the primary: it no longer accepts this one
+  kNotYet = 3,   // the member does not accept this epoch yet: send it again
   kStranger = 4  // the member knows no such group, or does not belong to it
 };
 
@@ -75,7 +75,7 @@ struct MirrorForwardReply {
   static constexpr std::string_view kName = "mirror forward reply";
   MirrorVerdict verdict = MirrorVerdict::kDone;
   Errc status = Errc::kOk;
-  std::uint64_t epoch = 0;  // the epoch that the member obeys
+  std::uint64_t epoch = 0;  // the epoch that the member accepts
   template <typename A>
   void fields(A& a) {
     a(verdict, status, epoch);
@@ -94,7 +94,7 @@ struct BeaconGroup {
 };
 /// A member's answer about one group of a beacon.
 struct BeaconAnswer {
-  static constexpr std::uint8_t kAcknowledged = 1;  // obeys this primary, and gives it time
+  static constexpr std::uint8_t kAcknowledged = 1;  // accepts this primary, and gives it time
   static constexpr std::uint8_t kFresh = 2;       // its process is new since it began to serve or join: it must return
   static constexpr std::uint8_t kLacksAll = 4;    // has nothing of the group's data
   static constexpr std::uint8_t kKnowsLater = 8;  // knows a later record than the beacon's
@@ -136,7 +136,7 @@ struct MirrorRegion {
   }
 };
 
-/// Tells a member the group's record. The reply comes when the member obeys it: nothing of an earlier epoch is under
+/// Tells a member the group's record. The reply comes when the member accepts it: nothing of an earlier epoch is under
 /// way, and the member will know the epoch after a restart.
 struct MirrorObeyRequest {
   static constexpr Op kOp = Op::kMirrorObey;

@@ -24,7 +24,7 @@ struct IoServiceTestAccess {
       const MirrorGroup& group = *entry.second;
       const bool leads = !group.is_primary() || (group.term != nullptr && group.term->is_open());
       if (group.is_replaced()) return group.emptied;
-      return !group.fresh && group.obeyed == group.record.epoch && group.serves() && leads;
+      return !group.fresh && group.accepted == group.record.epoch && group.serves() && leads;
     });
   }
 };

@@ -23,7 +23,7 @@ constexpr std::array kRows = {
     PlantRow{Plant::kLeaseTooLong, "lease-too-long", "a primary answers when others may lead already (--meta)",
              Defect::kLongLease},
     PlantRow{Plant::kEpochIgnored, "epoch-ignored",
-             "a meta server obeys every message of a primary, whatever its epoch (--meta)", Defect::kEpochUnchecked},
+             "a meta server accepts every message of a primary, whatever its epoch (--meta)", Defect::kEpochUnchecked},
     PlantRow{Plant::kAnswerForgottenByBackups, "answer-not-shipped",
              "backups do not hold what clients were answered: a resend is run again (--meta)",
              Defect::kAnswerNotShipped},

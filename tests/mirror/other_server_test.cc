@@ -105,15 +105,15 @@ TEST_F(OtherServerTest, ChangesNothing) {
 
 TEST_F(OtherServerTest, TellsNoNewRecord) {
   OtherServer other(mirrors_.world, third_, backup_);
-  wire::MirrorObeyRequest obey;
-  obey.record = group_;
-  obey.record.epoch += 10;
-  obey.term = obey.record.epoch;
-  const auto obeyed = other.ask<wire::MirrorObeyReply>(obey);
-  ASSERT_OK(obeyed);
-  EXPECT_EQ(obeyed->verdict, wire::MirrorVerdict::kStranger);
+  wire::MirrorObeyRequest accept;
+  accept.record = group_;
+  accept.record.epoch += 10;
+  accept.term = accept.record.epoch;
+  const auto accepted = other.ask<wire::MirrorObeyReply>(accept);
+  ASSERT_OK(accepted);
+  EXPECT_EQ(accepted->verdict, wire::MirrorVerdict::kStranger);
   wire::MirrorBeaconRequest beacon;
-  beacon.groups.push_back({obey.record, obey.term, 1});
+  beacon.groups.push_back({accept.record, accept.term, 1});
   const auto answered = other.ask<wire::MirrorBeaconReply>(beacon);
   ASSERT_OK(answered);
   EXPECT_EQ(answered->groups.front().flags, 0);

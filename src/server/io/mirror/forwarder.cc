@@ -111,7 +111,7 @@ job::Task<Result<void>> Forwarder::tell_one(MirrorFollowerPtr follower, const wi
       if (reply->verdict != wire::MirrorVerdict::kNotYet) host_.contradicted();
       const auto slept = co_await parts_.executor.sleep(kAskAgain, follower->gone);
       if (!slept) break;
-      if (parts_.executor.now() >= deadline) co_await evict(follower, "it does not obey");
+      if (parts_.executor.now() >= deadline) co_await evict(follower, "it does not accept the record");
     } else if (follower->state == MemberState::kJoining || parts_.executor.now() >= deadline) {
       co_await evict(follower, "it does not take a change");
     } else {

@@ -28,11 +28,11 @@ class MirrorHost {
 
   /// Null if the group is not known here.
   virtual MirrorGroup* find(TargetId group) = 0;
-  /// Takes over a record if it is newer than what is known, and has this member obey it later. Returns the group; null
-  /// if this server keeps none of its members, or if Mirrors has not been started.
+  /// Takes over a record if it is newer than what is known, and has this member accept it later. Returns the group;
+  /// null if this server keeps none of its members, or if Mirrors has not been started.
   virtual MirrorGroup* learn(const DataGroup& record) = 0;
-  /// Ends when this member obeys the newest record that it knows, or cannot.
-  virtual job::Task<Result<void>> obey(MirrorGroup& group) = 0;
+  /// Ends when this member accepts the newest record that it knows, or cannot.
+  virtual job::Task<Result<void>> accept(MirrorGroup& group) = 0;
   /// Whether the process is about to end.
   virtual bool is_leaving() const = 0;
 
@@ -66,7 +66,7 @@ struct MirrorFollower {
   MonoTime joining_since;               // joining: when it began to
   MonoTime replaced_from;               // nobody is asked to take its place before this
   Duration return_pause{0};             // after its last return that failed
-  std::uint64_t obeyed = 0;
+  std::uint64_t accepted = 0;
   bool answers = false;  // it has answered since it became absent
   bool fresh = false;    // it must return before it may serve
   bool lacks_all = false;

@@ -70,12 +70,12 @@ job::Task<wire::MirrorObeyReply> MirrorMember::take(const rpc::Call& call, wire:
   if (!leads(call, request.record) && (known == nullptr || !leads(call, known->record))) co_return reply;
   MirrorGroup* const group = host_.learn(request.record);
   if (group == nullptr) co_return reply;
-  if (!group->accusing) std::ignore = co_await host_.obey(*group);
+  if (!group->accusing) std::ignore = co_await host_.accept(*group);
   reply.flags = flags_of(*group);
   const std::uint64_t epoch = request.record.epoch;
   reply.verdict = MirrorVerdict::kNotYet;
   if (group->accusing || group->record.epoch > epoch) reply.verdict = MirrorVerdict::kOld;
-  if (group->accusing || group->obeyed != epoch || group->is_primary()) co_return reply;
+  if (group->accusing || group->accepted != epoch || group->is_primary()) co_return reply;
   reply.verdict = MirrorVerdict::kDone;
   if (request.term > group->term_taken) {
     group->doubtful = group->taken.doubtful();
@@ -92,17 +92,17 @@ job::Task<wire::MirrorObeyReply> MirrorMember::take(const rpc::Call& call, wire:
   co_return reply;
 }
 
-MirrorGroup* MirrorMember::obeying(const rpc::Call& call, TargetId id, std::uint64_t epoch, MirrorVerdict& why) {
+MirrorGroup* MirrorMember::accepting(const rpc::Call& call, TargetId id, std::uint64_t epoch, MirrorVerdict& why) {
   MirrorGroup* const group = host_.find(id);
   why = MirrorVerdict::kStranger;
   if (group == nullptr) return nullptr;
   if (planted(Defect::kEpochUnchecked)) return group;
   why = MirrorVerdict::kOld;
   const bool absent = group->state_of(group->self) == MemberState::kAbsent;
-  if (group->accusing || epoch < group->obeyed || group->fresh) return nullptr;
-  if (epoch == group->obeyed && (group->is_primary() || absent)) return nullptr;
+  if (group->accusing || epoch < group->accepted || group->fresh) return nullptr;
+  if (epoch == group->accepted && (group->is_primary() || absent)) return nullptr;
   why = MirrorVerdict::kNotYet;
-  if (group->obeying || epoch > group->obeyed || epoch < group->record.epoch) return nullptr;
+  if (group->accepting || epoch > group->accepted || epoch < group->record.epoch) return nullptr;
   why = MirrorVerdict::kStranger;
   if (!leads(call, group->record)) return nullptr;
   return group;
@@ -134,7 +134,7 @@ job::Task<Result<flow::PooledBuffer>> MirrorMember::receive(const rpc::Call& cal
 
 job::Task<wire::MirrorForwardReply> MirrorMember::take(const rpc::Call& call, wire::MirrorForwardRequest request) {
   wire::MirrorForwardReply reply;
-  MirrorGroup* group = obeying(call, request, reply.verdict);
+  MirrorGroup* group = accepting(call, request, reply.verdict);
   if (group == nullptr) co_return reply;
   flow::PooledBuffer buffer;
   ByteView data(request.data);
@@ -149,7 +149,7 @@ job::Task<wire::MirrorForwardReply> MirrorMember::take(const rpc::Call& call, wi
     }
     buffer = *std::move(received);
     data = ByteView(buffer.view()).first(request.bulk_bytes);
-    group = obeying(call, request, reply.verdict);  // may have changed
+    group = accepting(call, request, reply.verdict);  // may have changed
     if (group == nullptr) co_return reply;
   }
   if (request.term != group->term_taken && !planted(Defect::kEpochUnchecked)) {
@@ -157,7 +157,7 @@ job::Task<wire::MirrorForwardReply> MirrorMember::take(const rpc::Call& call, wi
     co_return reply;
   }
   reply.verdict = MirrorVerdict::kDone;
-  reply.epoch = group->obeyed;
+  reply.epoch = group->accepted;
   group->taken.done_below(request.done_below);
   reply.status = good.code();
   if (good) reply.status = co_await carry_out_once(*group, request, data);
@@ -179,7 +179,7 @@ job::Task<Errc> MirrorMember::carry_out_once(MirrorGroup& group, const wire::Mir
 
 wire::MirrorRecordsReply MirrorMember::take(const rpc::Call& call, const wire::MirrorRecordsRequest& request) {
   wire::MirrorRecordsReply reply;
-  const MirrorGroup* const group = obeying(call, request, reply.verdict);
+  const MirrorGroup* const group = accepting(call, request, reply.verdict);
   if (group == nullptr) return reply;
   reply.verdict = MirrorVerdict::kDone;
   std::optional<ChangedRegion> after;
@@ -194,10 +194,10 @@ wire::MirrorRecordsReply MirrorMember::take(const rpc::Call& call, const wire::M
 
 job::Task<wire::MirrorWindowReply> MirrorMember::take(const rpc::Call& call, wire::MirrorWindowRequest request) {
   wire::MirrorWindowReply reply;
-  MirrorGroup* const group = obeying(call, request, reply.verdict);
+  MirrorGroup* const group = accepting(call, request, reply.verdict);
   if (group == nullptr) co_return reply;
   reply.verdict = MirrorVerdict::kDone;
-  reply.epoch = group->obeyed;
+  reply.epoch = group->accepted;
   Result<void> done;
   if (request.forget) {
     done = co_await group->log.forget(request.up_to);
@@ -210,7 +210,7 @@ job::Task<wire::MirrorWindowReply> MirrorMember::take(const rpc::Call& call, wir
 
 job::Task<wire::MirrorFencesReply> MirrorMember::take(const rpc::Call& call, wire::MirrorFencesRequest request) {
   wire::MirrorFencesReply reply;
-  MirrorGroup* const group = obeying(call, request, reply.verdict);
+  MirrorGroup* const group = accepting(call, request, reply.verdict);
   if (group == nullptr) co_return reply;
   reply.verdict = MirrorVerdict::kDone;
   for (const wire::ClientFence& fence : request.fences) {

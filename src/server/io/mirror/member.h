@@ -11,7 +11,7 @@
 namespace spate::io {
 
 /// Answers the requests of other members. Each call yields a reply, even if it refuses the request. Only the server of
-/// the group's primary is obeyed.
+/// the group's primary is accepted as the sender.
 ///
 /// A part of Mirrors, with its life cycle: a call that waits for storage or for data ends early when `stopping` fires
 /// or when its request is stopped. One executor; pinned. What the constructor takes outlives it.
@@ -31,13 +31,13 @@ class MirrorMember {
  private:
   wire::BeaconAnswer answer_beacon(const rpc::Call& call, const wire::BeaconGroup& beacon);
   std::uint8_t flags_of(const MirrorGroup& group) const;
-  /// The group, if it obeys this epoch, this member is not its primary, and the call is from its primary's server.
+  /// The group, if it accepts this epoch, this member is not its primary, and the call is from its primary's server.
   /// Otherwise null, with the reason in `why`. `Request` has a group and an epoch.
   template <typename Request>
-  MirrorGroup* obeying(const rpc::Call& call, const Request& request, wire::MirrorVerdict& why) {
-    return obeying(call, request.group, request.epoch, why);
+  MirrorGroup* accepting(const rpc::Call& call, const Request& request, wire::MirrorVerdict& why) {
+    return accepting(call, request.group, request.epoch, why);
   }
-  MirrorGroup* obeying(const rpc::Call& call, TargetId group, std::uint64_t epoch, wire::MirrorVerdict& why);
+  MirrorGroup* accepting(const rpc::Call& call, TargetId group, std::uint64_t epoch, wire::MirrorVerdict& why);
   job::Task<Result<flow::PooledBuffer>> receive(const rpc::Call& call, std::uint64_t bytes);
   job::Task<Errc> carry_out_once(MirrorGroup& group, const wire::MirrorForwardRequest& request, ByteView data);
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr Duration kPause = std::chrono::milliseconds(50);
 constexpr Duration kPauseAfterFailure = std::chrono::seconds(2);
-constexpr std::uint32_t kObeyRoom = 256 * 1024;  // of a reply
+constexpr std::uint32_t kAcceptRoom = 256 * 1024;  // of a reply
 
 }  // namespace
 
@@ -66,7 +66,7 @@ job::Task<bool> MemberReplacer::has_no_claim(const MirrorGroup& group, TargetId 
   options.deadline = executor_.now() + host_.timing().message;
   options.priority = wire::Priority::kControl;
   options.stop = stop;
-  options.reply_room = kObeyRoom;
+  options.reply_room = kAcceptRoom;
   const auto reply = co_await host_.peers().call<wire::MirrorObeyReply>(server_of(candidate),
                                                                         MirrorPeers::Lane::kBeacons, request, options);
   if (!reply) co_return false;

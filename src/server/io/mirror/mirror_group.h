@@ -27,7 +27,7 @@ struct MirrorGroup {
         taken(executor),
         log(keyval, its_id),
         changed(executor),
-        obey_turn(executor, 1),
+        accept_turn(executor, 1),
         alter_turn(executor, 1) {}
   MirrorGroup(const MirrorGroup&) = delete;
   MirrorGroup& operator=(const MirrorGroup&) = delete;
@@ -40,9 +40,9 @@ struct MirrorGroup {
 
   /// The newest record that this process has been told. It has no members while there is none.
   DataGroup record;
-  /// The epoch that this member obeys. It refuses everything that belongs to an earlier epoch. 0: none yet.
-  std::uint64_t obeyed = 0;
-  /// An earlier process has obeyed an epoch, and this process has not been taken into the group since.
+  /// The epoch that this member accepts. It refuses everything that belongs to an earlier epoch. 0: none yet.
+  std::uint64_t accepted = 0;
+  /// An earlier process has accepted an epoch, and this process has not been taken into the group since.
   bool fresh = false;
   /// This member lacks the group's data, or a part of it.
   bool lacks_all = false;
@@ -55,7 +55,7 @@ struct MirrorGroup {
   /// This member has asked to become the primary. Until the outcome is known, it acknowledges nothing of this epoch.
   bool accusing = false;
   std::set<ServerId> fresh_others;  // of a primary that is fresh: serving members that are fresh, too
-  bool obeying = false;             // about to obey a later epoch; until then it takes no changes
+  bool accepting = false;           // about to accept a later epoch; until then it takes no changes
   MonoTime drops_from;              // its copies are not removed before
   MonoTime heard;                   // when the primary was last heard, or when its time to be heard began
   MonoTime acknowledged;            // when this member last promised to let the primary lead for a while
@@ -65,8 +65,8 @@ struct MirrorGroup {
   ChangeLog log;
   /// Set while this member is the primary, or is about to be.
   std::shared_ptr<PrimaryTerm> term;
-  job::Event changed;  // set and reset when the record or the obeyed epoch has moved
-  job::Semaphore obey_turn;
+  job::Event changed;  // set and reset when the record or the accepted epoch has moved
+  job::Semaphore accept_turn;
   job::Semaphore alter_turn;
   bool hands_over = false;  // a task has another member lead
   bool minded = false;      // a task looks after it now

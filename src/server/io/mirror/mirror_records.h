@@ -7,7 +7,7 @@
 
 namespace spate::io {
 
-/// The record of a group that this member obeys. The member refuses what belongs to earlier epochs.
+/// The record of a group that this member accepts. The member refuses what belongs to earlier epochs.
 struct GroupNote {
   DataGroup record;
   bool lacks_all = false;  // this member has nothing of the group's data, or only a part

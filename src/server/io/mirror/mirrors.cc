@@ -56,7 +56,7 @@ job::Task<Result<void>> Mirrors::load() {
     const bool named = names_server(note.record, server_of(parts_.targets.front().description.id));
     MirrorGroup* const group = named ? find_or_make(note.record) : make(note.record, nullptr);
     if (group == nullptr) continue;  // the target is no storage folder of this server any more
-    group->obeyed = note.record.epoch;
+    group->accepted = note.record.epoch;
     group->fresh = true;
     group->lacks_all = note.lacks_all;
     group->rebooted = note.boot != parts_.options.boot;

@@ -21,7 +21,8 @@ namespace spate::io {
 /// The first of the targets that is a member of the group; null if none is.
 Target* own_member(Parts& parts, const DataGroup& record);
 
-/// The groups that targets of this server belong to: it obeys their records as a member, and takes over as the primary.
+/// The groups that targets of this server belong to: it accepts their records as a member, and takes over as the
+/// primary.
 ///
 /// Life cycle: construct -> load() awaited -> start() -> leave(), when the server begins to stop -> stop() awaited ->
 /// destroyed. Without start() it knows no groups but those of load(), and leads none. After leave() requests for groups
@@ -61,7 +62,7 @@ class Mirrors final : public MirrorHost {
   void contradicted() override { doubt_ = true; }
   MirrorGroup* find(TargetId group) override;
   MirrorGroup* learn(const DataGroup& record) override;
-  job::Task<Result<void>> obey(MirrorGroup& group) override;
+  job::Task<Result<void>> accept(MirrorGroup& group) override;
   bool is_leaving() const override { return leaving_; }
 
  private:
@@ -88,8 +89,8 @@ class Mirrors final : public MirrorHost {
                              MonoTime serves_from);
   job::Task<void> hand_over_one(MirrorGroup& group);
   bool is_handed_over() const;
-  job::Task<void> obey_later(MirrorGroup& group);
-  job::Task<Result<void>> obey_now(MirrorGroup& group, DataGroup record);
+  job::Task<void> accept_later(MirrorGroup& group);
+  job::Task<Result<void>> accept_now(MirrorGroup& group, DataGroup record);
   job::Task<Result<void>> take_place(MirrorGroup& group, const DataGroup& record);
   job::Task<void> drop_copy(MirrorGroup& group);
 

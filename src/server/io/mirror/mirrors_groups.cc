@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The life of a group at one member: the member obeys a record, takes over, and leads.
+// The life of a group at one member: the member accepts a record, takes over, and leads.
 #include <algorithm>
 
 #include "log/fields.h"
@@ -21,7 +21,7 @@ constexpr Duration kAfterReboot = std::chrono::seconds(7);
 
 /// A process that was started anew does not go on as a serving member: others may have left it out, and it does not
 /// know which part of a change it has seen. The primary takes it in again as a returning member.
-bool may_obey(const MirrorGroup& group, const DataGroup& record) {
+bool may_accept(const MirrorGroup& group, const DataGroup& record) {
   if (!group.fresh) return true;
   const GroupMember* const member = record.find(group.self);
   return member == nullptr || member->state == MemberState::kAbsent ||
@@ -30,7 +30,7 @@ bool may_obey(const MirrorGroup& group, const DataGroup& record) {
 
 /// Whether this member's copies are of no use any more: it is no member, and the group is whole without it.
 bool must_drop(const MirrorGroup& group, MonoTime now) {
-  return group.is_replaced() && !group.emptied && group.obeyed == group.record.epoch && group.record.is_whole() &&
+  return group.is_replaced() && !group.emptied && group.accepted == group.record.epoch && group.record.is_whole() &&
          now >= group.drops_from;
 }
 
@@ -55,15 +55,17 @@ MirrorGroup* Mirrors::learn(const DataGroup& record) {
     group->heard = parts_.executor.now();  // gives the present primary time
     group->pulse();
   }
-  if (group->obeyed < group->record.epoch && may_obey(*group, group->record)) job::spawn(gate_, obey_later(*group));
+  if (group->accepted < group->record.epoch && may_accept(*group, group->record))
+    job::spawn(gate_, accept_later(*group));
   return group;
 }
 
-job::Task<void> Mirrors::obey_later(MirrorGroup& group) {
-  const auto obeyed = co_await obey(group);
-  if (!obeyed && !stopping_.stopped())
-    SPATE_LOG("server/io", warn, "the record of a group is not stored yet group={} error={}", group.id, obeyed.error());
-  if (obeyed && group.is_primary() && !group.minded) co_await mind(group);  // clients wait for it
+job::Task<void> Mirrors::accept_later(MirrorGroup& group) {
+  const auto accepted = co_await accept(group);
+  if (!accepted && !stopping_.stopped())
+    SPATE_LOG("server/io", warn, "the record of a group is not stored yet group={} error={}", group.id,
+              accepted.error());
+  if (accepted && group.is_primary() && !group.minded) co_await mind(group);  // clients wait for it
 }
 
 job::Task<void> Mirrors::hand_over_one(MirrorGroup& group) {
@@ -73,8 +75,8 @@ job::Task<void> Mirrors::hand_over_one(MirrorGroup& group) {
   co_await term->hand_over();
   group.hands_over = false;
   if (group.is_primary()) co_return;
-  const auto obeyed = co_await obey(group);  // its term has ended then
-  if (!obeyed) co_return;
+  const auto accepted = co_await accept(group);  // its term has ended then
+  if (!accepted) co_return;
   wire::MirrorObeyRequest request;
   request.record = group.record;
   rpc::CallOptions options;
@@ -88,18 +90,18 @@ job::Task<void> Mirrors::hand_over_one(MirrorGroup& group) {
               told.error());
 }
 
-job::Task<Result<void>> Mirrors::obey(MirrorGroup& group) {
-  SPATE_CO_TRY(const auto turn, co_await group.obey_turn.acquire(1, stopping_));
+job::Task<Result<void>> Mirrors::accept(MirrorGroup& group) {
+  SPATE_CO_TRY(const auto turn, co_await group.accept_turn.acquire(1, stopping_));
   const DataGroup record = group.record;
-  if (group.obeyed >= record.epoch) co_return Result<void>();
-  if (!may_obey(group, record)) co_return Error(Errc::kTryAgain, "this member has to return first");
-  auto obeyed = co_await obey_now(group, record);
-  co_return obeyed;
+  if (group.accepted >= record.epoch) co_return Result<void>();
+  if (!may_accept(group, record)) co_return Error(Errc::kTryAgain, "this member has to return first");
+  auto accepted = co_await accept_now(group, record);
+  co_return accepted;
 }
 
-job::Task<Result<void>> Mirrors::obey_now(MirrorGroup& group, DataGroup record) {
+job::Task<Result<void>> Mirrors::accept_now(MirrorGroup& group, DataGroup record) {
   // Nothing of an earlier epoch begins from here on, and what has begun ends.
-  group.obeying = true;
+  group.accepting = true;
   if (group.term != nullptr && record.primary != group.self) {
     const std::shared_ptr<PrimaryTerm> term = std::move(group.term);
     co_await term->end();
@@ -107,7 +109,7 @@ job::Task<Result<void>> Mirrors::obey_now(MirrorGroup& group, DataGroup record) 
   std::ignore = co_await group.taken.quiet().wait();
   const auto placed = co_await take_place(group, record);
   if (!placed) {
-    group.obeying = false;
+    group.accepting = false;
     co_return placed;
   }
   const bool serves = record.serves(group.self);
@@ -115,9 +117,9 @@ job::Task<Result<void>> Mirrors::obey_now(MirrorGroup& group, DataGroup record) 
   job::Transaction transaction = parts_.keyval.begin();
   transaction.put(group_note_key(group.id), encode(note));
   const trove::KeyvalCompletion done = co_await transaction.commit(trove::Durability::kMachine);
-  group.obeying = false;
+  group.accepting = false;
   if (done.status != Errc::kOk) co_return done.status;
-  group.obeyed = record.epoch;
+  group.accepted = record.epoch;
   group.lacks_all = note.lacks_all;
   // From here on this process takes part, and not only an earlier one.
   const GroupMember* const member = record.find(group.self);
@@ -150,7 +152,7 @@ job::Task<Result<void>> Mirrors::take_place(MirrorGroup& group, const DataGroup&
 
 /// Frees the space of a copy that the group needs no more. Until the group is whole without it, the copy stays.
 job::Task<void> Mirrors::drop_copy(MirrorGroup& group) {
-  const auto turn = co_await group.obey_turn.acquire(1, stopping_);
+  const auto turn = co_await group.accept_turn.acquire(1, stopping_);
   if (!turn || !must_drop(group, parts_.executor.now())) co_return;
   const auto dropped = co_await remove_copies(parts_, group, stopping_);
   group.emptied = dropped.has_value();
@@ -200,10 +202,10 @@ job::Task<void> Mirrors::change_record(MirrorGroup& group, RecordChange what, jo
     }
     learn(reply->now);
     if (!group.is_primary()) co_return;  // this term ends, and waits for its tasks; this may be one of them
-    Result<void> obeyed = Errc::kTryAgain;
-    while (!obeyed && !stop.stopped()) {
-      obeyed = co_await obey(group);
-      if (!obeyed) std::ignore = co_await parts_.executor.sleep(kRetry, stop);
+    Result<void> accepted = Errc::kTryAgain;
+    while (!accepted && !stop.stopped()) {
+      accepted = co_await accept(group);
+      if (!accepted) std::ignore = co_await parts_.executor.sleep(kRetry, stop);
     }
     if (reply->made) co_return;
   }
@@ -215,13 +217,13 @@ job::Task<void> Mirrors::mind(MirrorGroup& group) {
     mind_members(*group.term);
   } else if (must_take_over(group)) {
     co_await take_over(group);
-  } else if (group.obeyed < group.record.epoch && may_obey(group, group.record)) {
-    co_await obey_later(group);
+  } else if (group.accepted < group.record.epoch && may_accept(group, group.record)) {
+    co_await accept_later(group);
   } else if (must_drop(group, parts_.executor.now())) {
     co_await drop_copy(group);
   }
-  const bool obeys = !group.fresh && group.obeyed == group.record.epoch;
-  if (group.term == nullptr && group.is_primary() && obeys && !stopping_.stopped()) begin_term(group);
+  const bool accepts = !group.fresh && group.accepted == group.record.epoch;
+  if (group.term == nullptr && group.is_primary() && accepts && !stopping_.stopped()) begin_term(group);
   group.minded = false;
 }
 
@@ -260,7 +262,7 @@ bool Mirrors::must_take_over(const MirrorGroup& group) const {
   }
   // The primary of a new group may not know the group yet.
   const Duration timeout = timing_.grace + (group.record.epoch == 1 ? timing_.read_record : Duration(0));
-  return !group.is_primary() && group.obeyed == group.record.epoch && group.heard + timeout < now;
+  return !group.is_primary() && group.accepted == group.record.epoch && group.heard + timeout < now;
 }
 
 job::Task<void> Mirrors::take_over(MirrorGroup& group) {
@@ -294,7 +296,7 @@ job::Task<void> Mirrors::take_over(MirrorGroup& group) {
   if (made) group.fresh = false;
   group.accusing = false;
   group.heard = parts_.executor.now();
-  co_await obey_later(group);
+  co_await accept_later(group);
 }
 
 void Mirrors::begin_term(MirrorGroup& group) {

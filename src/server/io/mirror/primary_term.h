@@ -21,11 +21,11 @@ struct MirrorExtras {
 /// other members, and brings returning members up to date.
 ///
 /// Life cycle: construct, when this member's epoch as the primary is in the record -> open() awaited: other members
-/// obey, and their copies are made equal -> leads() while all serving members have acknowledged a recent beacon; it can
-/// become false and true again -> end() awaited, when another member is the primary or the server stops -> destroyed
-/// with the last request that uses it (shared_ptr). end() waits for all changes under way and all tasks of this term;
-/// changes that are stopped by it fail with kNotPrimary, and may have had their effect on some members. The next term
-/// makes the copies equal.
+/// accept the record, and their copies are made equal -> leads() while all serving members have acknowledged a recent
+/// beacon; it can become false and true again -> end() awaited, when another member is the primary or the server stops
+/// -> destroyed with the last request that uses it (shared_ptr). end() waits for all changes under way and all tasks of
+/// this term; changes that are stopped by it fail with kNotPrimary, and may have had their effect on some members. The
+/// next term makes the copies equal.
 ///
 /// Requests: a request that found this term calls check() before it answers, since another member may have become the
 /// primary meanwhile. One executor; pinned. The group and the host outlive it.
@@ -35,9 +35,9 @@ class PrimaryTerm {
   PrimaryTerm(const PrimaryTerm&) = delete;
   PrimaryTerm& operator=(const PrimaryTerm&) = delete;
 
-  /// Makes all members obey, and makes their copies equal where they may differ. Ends without effect if the term ends.
-  /// `doubtful`: changes of the previous term that this member has and others may not have. No answer is given before
-  /// `serves_from`, unless all others know of this term.
+  /// Makes all members accept the record, and makes their copies equal where they may differ. Ends without effect if
+  /// the term ends. `doubtful`: changes of the previous term that this member has and others may not have. No answer is
+  /// given before `serves_from`, unless all others know of this term.
   job::Task<void> open(std::vector<ChangedRegion> doubtful, MonoTime serves_from);
   /// Ends all changes of this term and waits for them, because this member is no longer the primary.
   job::Task<void> end();
@@ -89,10 +89,10 @@ class PrimaryTerm {
  private:
   wire::MirrorForwardRequest message_of(const trove::BytestreamRequest& request, const MirrorExtras& extras);
   job::Task<Result<void>> note(const trove::BytestreamRequest& request);
-  job::Task<void> make_obey(MirrorFollowerPtr follower);
+  job::Task<void> make_accept(MirrorFollowerPtr follower);
   job::Task<void> tell_term(MirrorFollowerPtr follower);
   job::Task<void> wait_to_serve(MonoTime serves_from);
-  job::Task<Result<wire::MirrorObeyReply>> ask_to_obey(MirrorFollower& follower);
+  job::Task<Result<wire::MirrorObeyReply>> ask_to_accept(MirrorFollower& follower);
   /// Makes the others' datafile equal to this one's where a change has failed.
   job::Task<Result<void>> mend(DatafileId datafile, RangeLocks::Range range);
   job::Task<void> step_down(Errc why);

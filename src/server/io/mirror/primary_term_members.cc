@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which members the primary knows, and how it makes them obey.
+// Which members the primary knows, and how it makes them accept its record.
 #include <algorithm>
 
 #include "log/fields.h"
@@ -9,7 +9,7 @@
 namespace spate::io {
 namespace {
 
-constexpr Duration kObeyPause = std::chrono::milliseconds(50);
+constexpr Duration kAcceptPause = std::chrono::milliseconds(50);
 constexpr Duration kYieldPause = std::chrono::milliseconds(5);
 constexpr std::uint32_t kDoubtfulRoom = 256 * 1024;  // of a reply
 constexpr Duration kFailsAtOnce = std::chrono::seconds(8);
@@ -46,11 +46,11 @@ void PrimaryTerm::record_changed() {
     if (member.state == MemberState::kJoining && follower->state != MemberState::kJoining)
       follower->joining_since = parts_.executor.now();
     follower->state = member.state;
-    if (member.state != MemberState::kAbsent) job::spawn(gate_, make_obey(follower));
+    if (member.state != MemberState::kAbsent) job::spawn(gate_, make_accept(follower));
   }
 }
 
-job::Task<Result<wire::MirrorObeyReply>> PrimaryTerm::ask_to_obey(MirrorFollower& follower) {
+job::Task<Result<wire::MirrorObeyReply>> PrimaryTerm::ask_to_accept(MirrorFollower& follower) {
   wire::MirrorObeyRequest request;
   request.record = group_.record;
   request.term = number_;
@@ -62,14 +62,14 @@ job::Task<Result<wire::MirrorObeyReply>> PrimaryTerm::ask_to_obey(MirrorFollower
   auto reply =
       co_await host_.peers().call<wire::MirrorObeyReply>(follower.server, MirrorPeers::Lane::kData, request, options);
   if (reply && reply->verdict == wire::MirrorVerdict::kDone)
-    follower.obeyed = std::max(follower.obeyed, request.record.epoch);
+    follower.accepted = std::max(follower.accepted, request.record.epoch);
   if (reply && reply->verdict == wire::MirrorVerdict::kOld) host_.contradicted();
   if (reply && (reply->verdict == wire::MirrorVerdict::kDone || reply->verdict == wire::MirrorVerdict::kNotYet))
     follower.yields = true;
   co_return reply;
 }
 
-job::Task<void> PrimaryTerm::tell_term(MirrorFollowerPtr follower) { std::ignore = co_await ask_to_obey(*follower); }
+job::Task<void> PrimaryTerm::tell_term(MirrorFollowerPtr follower) { std::ignore = co_await ask_to_accept(*follower); }
 
 /// Waits until the primary before this one answers nobody any more. That is at `serves_from`, or earlier if it knows of
 /// this term.
@@ -85,13 +85,13 @@ job::Task<void> PrimaryTerm::wait_to_serve(MonoTime serves_from) {
   }
 }
 
-/// Asks until the member obeys the present record or is absent, or until this term ends.
-job::Task<void> PrimaryTerm::make_obey(MirrorFollowerPtr follower) {
-  while (!stopping_.stopped() && !follower->gone.stopped() && follower->obeyed < group_.record.epoch) {
-    const auto reply = co_await ask_to_obey(*follower);
+/// Asks until the member accepts the present record or is absent, or until this term ends.
+job::Task<void> PrimaryTerm::make_accept(MirrorFollowerPtr follower) {
+  while (!stopping_.stopped() && !follower->gone.stopped() && follower->accepted < group_.record.epoch) {
+    const auto reply = co_await ask_to_accept(*follower);
     if (reply && (reply->flags & wire::BeaconAnswer::kFresh) != 0) co_return;  // mind_members() sees to it
-    if (follower->obeyed >= group_.record.epoch) co_return;
-    const auto slept = co_await parts_.executor.sleep(kObeyPause, follower->gone);
+    if (follower->accepted >= group_.record.epoch) co_return;
+    const auto slept = co_await parts_.executor.sleep(kAcceptPause, follower->gone);
     if (!slept) co_return;
   }
 }
@@ -104,12 +104,12 @@ job::Task<void> PrimaryTerm::open(std::vector<ChangedRegion> doubtful, MonoTime 
     const auto found = forwarder_.followers().find(member.target);
     if (found == forwarder_.followers().end()) continue;
     const MirrorFollowerPtr follower = found->second;
-    bool obeys = false;
-    while (!obeys && follower->state == MemberState::kServing && !stopping_.stopped() && !follower->gone.stopped()) {
-      const auto reply = co_await ask_to_obey(*follower);
-      obeys = reply && reply->verdict == wire::MirrorVerdict::kDone;
-      if (!obeys) {
-        std::ignore = co_await parts_.executor.sleep(kObeyPause, follower->gone);
+    bool accepts = false;
+    while (!accepts && follower->state == MemberState::kServing && !stopping_.stopped() && !follower->gone.stopped()) {
+      const auto reply = co_await ask_to_accept(*follower);
+      accepts = reply && reply->verdict == wire::MirrorVerdict::kDone;
+      if (!accepts) {
+        std::ignore = co_await parts_.executor.sleep(kAcceptPause, follower->gone);
         continue;
       }
       for (const wire::MirrorRegion& region : reply->doubtful)
@@ -134,7 +134,7 @@ job::Task<void> PrimaryTerm::open(std::vector<ChangedRegion> doubtful, MonoTime 
     if (copied || stopping_.stopped()) continue;
     SPATE_LOG("server/io", warn, "the copies of a datafile are not made equal yet group={} error={}", group_.id,
               copied.error());
-    std::ignore = co_await parts_.executor.sleep(kObeyPause, stopping_);
+    std::ignore = co_await parts_.executor.sleep(kAcceptPause, stopping_);
   }
   co_await wait_to_serve(serves_from);
   if (stopping_.stopped()) co_return;

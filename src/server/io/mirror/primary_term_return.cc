@@ -47,9 +47,10 @@ job::Task<void> PrimaryTerm::let_return(MirrorFollowerPtr follower) {
 }
 
 job::Task<Result<void>> PrimaryTerm::catch_up(MirrorFollowerPtr follower) {
-  SPATE_CO_TRY(const wire::MirrorObeyReply obeys, co_await ask_to_obey(*follower));
-  if (obeys.verdict != wire::MirrorVerdict::kDone) co_return Error(Errc::kTryAgain, "the member does not obey yet");
-  const bool lacks_all = (obeys.flags & wire::BeaconAnswer::kLacksAll) != 0;
+  SPATE_CO_TRY(const wire::MirrorObeyReply accepts, co_await ask_to_accept(*follower));
+  if (accepts.verdict != wire::MirrorVerdict::kDone)
+    co_return Error(Errc::kTryAgain, "the member does not accept this epoch yet");
+  const bool lacks_all = (accepts.flags & wire::BeaconAnswer::kLacksAll) != 0;
   // All changes that begin from now on reach it; those before are noted here.
   follower->follows = true;
   if (planted(Defect::kJoiningServes)) co_return Result<void>();
@@ -87,7 +88,8 @@ job::Task<Result<void>> PrimaryTerm::collect_records(MirrorFollower& follower, M
     options.stop = follower.gone;
     SPATE_CO_TRY(const auto reply, co_await host_.peers().call<wire::MirrorRecordsReply>(
                                        follower.server, MirrorPeers::Lane::kData, request, options));
-    if (reply.verdict != wire::MirrorVerdict::kDone) co_return Error(Errc::kTryAgain, "the member obeys another epoch");
+    if (reply.verdict != wire::MirrorVerdict::kDone)
+      co_return Error(Errc::kTryAgain, "the member accepts another epoch");
     for (const wire::MirrorRegion& region : reply.regions) {
       const DatafileId datafile{region.handle, region.slot};
       regions[datafile].push_back({datafile, region.to_the_end, region.region});

@@ -22,7 +22,8 @@ job::Task<Result<void>> PrimaryTerm::window_of(MirrorFollowerPtr follower, std::
   options.stop = follower->gone;
   SPATE_CO_TRY(const auto reply, co_await host_.peers().call<wire::MirrorWindowReply>(
                                      follower->server, MirrorPeers::Lane::kData, request, options));
-  if (reply.verdict != wire::MirrorVerdict::kDone) co_return Error(Errc::kTryAgain, "the member does not obey yet");
+  if (reply.verdict != wire::MirrorVerdict::kDone)
+    co_return Error(Errc::kTryAgain, "the member does not accept this epoch yet");
   if (reply.status != Errc::kOk) co_await forwarder_.evict(follower, "it could not make changes durable");
   if (reply.status != Errc::kOk) co_return reply.status;
   co_return Result<void>();

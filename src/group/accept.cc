@@ -23,7 +23,7 @@ struct ScopedCount {
 }  // namespace
 
 /// Whether the sender leads. If the message has a later record, adopts it first.
-bool Member::obeys(const Message& message) {
+bool Member::accepts(const Message& message) {
   if (message.kind == MessageKind::kQuery || revision_ == 0 || stopping_.stopped()) return false;
   if (planted(Defect::kEpochUnchecked)) return !resigned_.is_set();
   if (message.epoch != message.record.epoch || message.from != message.record.primary) return false;
@@ -37,14 +37,14 @@ bool Member::obeys(const Message& message) {
 job::Task<Answer> Member::answer(std::shared_ptr<const Message> message) {
   Answer answer;
   answer.process = options_.process;
-  if (obeys(*message)) {
-    if (message->kind != MessageKind::kBeacon) co_await obey(*message, answer);
+  if (accepts(*message)) {
+    if (message->kind != MessageKind::kBeacon) co_await accept(*message, answer);
     // The conditions may have changed while the message was carried out, and an acknowledgment must not belong to an
     // epoch that is over.
     const bool still = message->epoch == record_.epoch && !accusing_ && leader_ == nullptr && !resigned_.is_set();
-    answer.obeyed = still || planted(Defect::kEpochUnchecked);
+    answer.accepted = still || planted(Defect::kEpochUnchecked);
   }
-  if (answer.obeyed) {
+  if (answer.accepted) {
     heard_ = executor_.now();
     acknowledged_ = executor_.now();
   }
@@ -57,7 +57,7 @@ job::Task<Answer> Member::answer(std::shared_ptr<const Message> message) {
   co_return answer;
 }
 
-job::Task<void> Member::obey(const Message& message, Answer& answer) {
+job::Task<void> Member::accept(const Message& message, Answer& answer) {
   if (under_way_ >= kMostUnderWay) co_return;  // answer.matched stays false
   const ScopedCount one_more(under_way_);
   Result<bool> done = true;
