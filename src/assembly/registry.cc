@@ -44,11 +44,11 @@ Result<std::unique_ptr<bmi::Network>> make_network(Clock& clock, const config::F
   options.connect_timeout_ms = static_cast<std::uint32_t>(limits.connect_timeout.count() / 1'000'000);
   // A client needs a millisecond for its handshake. A server that was stopped, or waits for a disk, may need some
   // seconds more.
-  constexpr std::uint32_t kStrangerDeadlineMs = 5000;
-  options.strangers.deadline_ms = kStrangerDeadlineMs;  // has an effect if this process listens
+  constexpr std::uint32_t kUnauthenticatedPeerDeadlineMs = 5000;
+  options.unauthenticated.deadline_ms = kUnauthenticatedPeerDeadlineMs;  // has an effect if this process listens
   // One source may take all places while no other source wants them: clients of one machine often connect together, and
   // with more places an honest client survives longer while another process on its machine floods the server.
-  options.strangers.most_of_a_source = options.strangers.most;
+  options.unauthenticated.most_of_a_source = options.unauthenticated.most;
   options.idle_close_ms = static_cast<std::uint32_t>(limits.idle_close.count() / 1'000'000);
   return bmi::make_network(std::move(modules), options);
 }

@@ -172,8 +172,8 @@ class Module {
   /// Forgets why attempts to connect failed, since from now on somebody else uses the peer, which is disconnected.
   /// Default: no effect, for modules that leave PeerState::failure empty.
   virtual void forget_failure(PeerId /*peer*/) {}
-  /// See Network::admit. A process that connects to the module's listeners is a stranger until then, if NetworkOptions
-  /// says so.
+  /// See Network::admit. A process that connects to the module's listeners is unauthenticated until then, if
+  /// NetworkOptions says so.
   virtual void admit(PeerId /*peer*/) {}
   /// See Network::set_link_key. `connection`: see Post. Default: no effect, for modules with one connection per peer.
   virtual void set_link_key(PeerId /*peer*/, std::uint32_t /*connection*/, const Key& /*key*/) {}

@@ -112,17 +112,17 @@ struct PeerInfo {
 };
 
 /// Limits for peers that connected to this side until Network::admit() is called for them.
-struct StrangerLimits {
+struct UnauthenticatedPeerLimits {
   /// The time from the connection to admit(), ms. After it the connection is dropped. 0: every peer is admitted at
   /// once, and of the other limits only `most` holds, for connections that have not sent their hello.
   std::uint32_t deadline_ms = 0;
-  /// How many strangers may be connected at a time, from all sources and from one. A source is an IPv4 address, an IPv6
-  /// network of 64 bits, or a user of this machine. If there is one more, the module drops a random stranger of the
-  /// most crowded source.
+  /// How many unauthenticated peers may be connected at a time, from all sources and from one. A source is an IPv4
+  /// address, an IPv6 network of 64 bits, or a user of this machine. If there is one more, the module drops a random
+  /// unauthenticated peer of the most crowded source.
   std::uint32_t most = 256;
   std::uint32_t most_of_a_source = 32;
-  /// How much one stranger may make this side buffer (bytes per class) and announce (messages per class). A stranger
-  /// that exceeds it is dropped. It suffices for handshakes and for `spate ping`.
+  /// How much one unauthenticated peer may make this side buffer (bytes per class) and announce (messages per class).
+  /// An unauthenticated peer that exceeds it is dropped. It suffices for handshakes and for `spate ping`.
   std::uint64_t buffered_bytes = 16 * 1024;
   std::uint32_t announced = 16;
 
@@ -146,8 +146,8 @@ struct NetworkOptions {
   /// The side that made a connection closes it when it has sent, received and posted nothing for one to one and a half
   /// times this. The next post connects again. 0: never.
   std::uint32_t idle_close_ms = 0;
-  /// For servers: peers that connect are strangers until the caller has identified them.
-  StrangerLimits strangers = {};
+  /// For servers: peers that connect are unauthenticated until the caller has identified them.
+  UnauthenticatedPeerLimits unauthenticated = {};
 };
 
 /// A counter of a module. It only grows.
@@ -203,9 +203,9 @@ class Network {
   /// again.
   virtual void disconnect(Address peer) = 0;
 
-  /// The caller has identified the peer: NetworkOptions::strangers no longer limits its connection. A peer that
-  /// connects anew is a stranger again, under a new address. No effect on a peer that is gone, was admitted before, or
-  /// was looked up. Thread-safe; sends nothing.
+  /// The caller has identified the peer: NetworkOptions::unauthenticated no longer limits its connection. A peer that
+  /// connects anew is unauthenticated again, under a new address. No effect on a peer that is gone, was admitted
+  /// before, or was looked up. Thread-safe; sends nothing.
   virtual void admit(Address peer) = 0;
 
   /// Only the two ends of this connection know `key`. A module that makes further connections for the same peer accepts

@@ -25,7 +25,7 @@ constexpr Help kHelp[] = {
     {"spate_bmi_lane_bytes_total", "Bytes received over shared memory with two copies."},
     {"spate_bmi_lent_bytes_total", "Bytes of those sent that the kernel took without a copy (MSG_ZEROCOPY)."},
     {"spate_bmi_located_bytes_total", "Bytes received over shared memory with one copy."},
-    {"spate_bmi_protocol_errors_total", "Peers and strangers that were dropped for what they sent."},
+    {"spate_bmi_protocol_errors_total", "Peers dropped for what they sent, authenticated or not."},
     {"spate_bmi_received_bytes_total", "Bytes received from the network, headers included."},
     {"spate_bmi_received_messages_total", "Messages that were received whole."},
     {"spate_bmi_refused_total", "Connections that were refused, or whose handshake failed or came too late."},

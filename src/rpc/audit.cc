@@ -87,7 +87,7 @@ void Audit::write(AuditRate& rate, Line line) {
   add("what", line.what);
   add("from", url);
   add("key", key_of(line.peer));
-  // A stranger's description of itself is only a claim.
+  // An unauthenticated peer's description of itself is only a claim.
   if (line.peer.admitted) fmt::format_to(std::back_inserter(text), R"(,"uid":{})", line.peer.credential.uid);
   if (line.client != 0) fmt::format_to(std::back_inserter(text), R"(,"client":{})", line.client);
   add(line.peer.admitted ? "description" : "claims_to_be", line.peer.description);

@@ -14,8 +14,9 @@
 
 namespace spate::rpc {
 
-/// One per server. A line is a JSON object. Strangers, peers that have proved a key, and operators have separate limits
-/// on lines, so that nobody keeps the lines of others out. Without a file it writes nothing. One executor.
+/// One per server. A line is a JSON object. Unauthenticated peers, peers that have proved a key, and operators have
+/// separate limits on lines, so that nobody keeps the lines of others out. Without a file it writes nothing. One
+/// executor.
 class Audit {
  public:
   /// `file` outlives this object; null: there is no audit log.
@@ -33,7 +34,7 @@ class Audit {
  private:
   struct Line;
   void write(AuditRate& rate, Line line);
-  AuditRate& rate_for(const Peer& peer) { return peer.admitted ? known_ : strangers_; }
+  AuditRate& rate_for(const Peer& peer) { return peer.admitted ? known_ : unauthenticated_peers_; }
 
   log::LineFile* const file_;
   const ServerId server_;
@@ -42,7 +43,7 @@ class Audit {
   metrics::Counter suppressed_;
   metrics::Counter lost_;
   log::RateLimit lost_lines_;
-  AuditRate strangers_;
+  AuditRate unauthenticated_peers_;
   AuditRate known_;
   AuditRate operators_;
 };

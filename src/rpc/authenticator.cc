@@ -51,7 +51,7 @@ void Authenticator::note_failure(Call& call, ByteView body, const Error& error) 
   if (!error.context().empty()) refusals_.note(call, error);
 }
 
-/// The peer has proved its key, so it is no stranger from now on. It is authenticated only when all services have
+/// The peer has proved its key, so it is admitted from now on. It is authenticated only when all services have
 /// accepted it.
 void Authenticator::admit(Call& call, const Accepted& accepted) {
   Peer& peer = *call.peer;

@@ -43,7 +43,7 @@ class Authenticator {
   /// revoked.
   job::Task<Result<Bytes>> hello(Call& call, ByteView body);
   /// Yields the body of the reply; the peer is authenticated then. On failure it is not: if it had proved its key, it
-  /// is no stranger any more, and its next handshake needs a new connection. Waits for each service's join().
+  /// is admitted, and its next handshake needs a new connection. Waits for each service's join().
   job::Task<Result<Bytes>> authenticate(Call& call, ByteView body);
 
  private:

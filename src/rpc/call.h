@@ -30,8 +30,8 @@ struct Peer {
   std::optional<Sealing> sealing;               // set by a successful authenticate; none if nothing is sealed
   std::shared_ptr<wire::BulkSeals> bulk_seals;  // set if bulk data is sealed, too; transfers in flight share it
   std::uint16_t version = wire::kProtocolVersion;
-  bool admitted = false;        // has proved its key: it is no stranger any more
-  std::uint32_t under_way = 0;  // its requests under way; counted while it is a stranger
+  bool admitted = false;        // has proved its key
+  std::uint32_t under_way = 0;  // its requests under way; counted while it is an unauthenticated peer
   bool authenticated = false;
   wire::PeerKind kind = wire::PeerKind::kClient;
   ClientId client;

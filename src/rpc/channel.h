@@ -94,7 +94,7 @@ class Channel {
   job::Task<Result<void>> handshake_at_any_url(HandshakeGoal goal, job::StopToken stop);
   void note_refusal(const Error& error);
   void take_newer_key();
-  job::Task<Result<void>> handshake_once(HandshakeGoal goal, std::uint16_t version, bool& stranger,
+  job::Task<Result<void>> handshake_once(HandshakeGoal goal, std::uint16_t version, bool& wrong_server,
                                          job::StopToken stop);
   job::Task<Result<void>> authenticate(Initiator& initiator, bmi::Address address, job::StopToken stop);
   void join(const wire::AuthenticateReply& accepted, const ConnectionPtr& connection);

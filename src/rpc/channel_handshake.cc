@@ -74,15 +74,15 @@ job::Task<Result<void>> Channel::handshake_at_any_url(HandshakeGoal goal, job::S
   std::uint16_t version = wire::kProtocolVersion;
   Result<void> result;
   for (std::size_t urls = link_.options().urls.size(); urls > 0;) {
-    bool stranger = false;
-    result = co_await handshake_once(goal, version, stranger, stop);
+    bool wrong_server = false;
+    result = co_await handshake_once(goal, version, wrong_server, stop);
     if (result) break;
     if (result.code() == Errc::kVersionMismatch && may_speak_version_1(identity_) && version > 1) {
       SPATE_LOG("rpc", warn, "using handshake version 1, which is weaker peer={}", log::Quoted{name()});
       version = 1;
       continue;
     }
-    if (!stranger) break;
+    if (!wrong_server) break;
     // The caller reports the failure at the last URL. It is no error that another server leads.
     if (result.code() != Errc::kNotPrimary) {
       if (urls > 1) SPATE_LOG("rpc", warn, "{} url={}", result.error(), log::Quoted{peer_info().url});
@@ -113,8 +113,8 @@ void Channel::leave_old_connection() {
   spent_ = {};
 }
 
-/// `stranger`: set if the process that answered is not the wanted server.
-job::Task<Result<void>> Channel::handshake_once(HandshakeGoal goal, std::uint16_t version, bool& stranger,
+/// `wrong_server`: set if the process that answered is not the wanted server.
+job::Task<Result<void>> Channel::handshake_once(HandshakeGoal goal, std::uint16_t version, bool& wrong_server,
                                                 job::StopToken stop) {
   leave_old_connection();
   std::optional<ClientKey> key = identity_.key;
@@ -134,8 +134,8 @@ job::Task<Result<void>> Channel::handshake_once(HandshakeGoal goal, std::uint16_
   auto raw = co_await link_.exchange(sending, stop);
   if (!raw) {
     Error error = std::move(raw).error();
-    stranger = is_refusal(error.code());
-    if (!stranger && !is_delay(error.code())) error = Error(Errc::kConnectionLost, name());
+    wrong_server = is_refusal(error.code());
+    if (!wrong_server && !is_delay(error.code())) error = Error(Errc::kConnectionLost, name());
     co_return refusal(std::move(error));
   }
   const bmi::Address bound = link_.bound();
@@ -143,13 +143,13 @@ job::Task<Result<void>> Channel::handshake_once(HandshakeGoal goal, std::uint16_
   const bmi::PeerInfo info = network_.network().peer_info(bound);
   const auto met = initiator.welcome(std::as_const(raw->message).view(), info.reached, info.binding);
   if (!met) {
-    stranger = true;
+    wrong_server = true;
     co_return Error::told(met.code(), name() + " " + met.error().context());
   }
   if (!identity_.fs) identity_.fs = initiator.fs();
   if (goal == HandshakeGoal::kHello) co_return Result<void>();
   auto result = co_await authenticate(initiator, bound, stop);
-  stranger = link_.is_group() && result.code() == Errc::kNotPrimary;
+  wrong_server = link_.is_group() && result.code() == Errc::kNotPrimary;
   co_return result;
 }
 

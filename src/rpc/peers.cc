@@ -11,16 +11,16 @@ constexpr std::size_t kPeersBetweenPrunings = 64;
 }  // namespace
 
 Peers::RequestCount::RequestCount(Peers& peers, const std::shared_ptr<Peer>& peer)
-    : peers_(peers), stranger_(peer->admitted ? nullptr : peer) {
-  if (stranger_ == nullptr) return;
-  ++stranger_->under_way;
-  ++peers_.strangers_requests_;
+    : peers_(peers), unauthenticated_(peer->admitted ? nullptr : peer) {
+  if (unauthenticated_ == nullptr) return;
+  ++unauthenticated_->under_way;
+  ++peers_.unauthenticated_requests_;
 }
 
 Peers::RequestCount::~RequestCount() {
-  if (stranger_ == nullptr) return;
-  --stranger_->under_way;
-  --peers_.strangers_requests_;
+  if (unauthenticated_ == nullptr) return;
+  --unauthenticated_->under_way;
+  --peers_.unauthenticated_requests_;
 }
 
 std::shared_ptr<Peer> Peers::at(bmi::Address address, bmi::Address bound) {
@@ -52,14 +52,14 @@ void Peers::drop(Peer& peer, std::string_view why) {
 
 bool Peers::has_room_for(Peer& peer) {
   if (peer.under_way > bounds_.of_one) return false;
-  if (peer.admitted || strangers_requests_ <= bounds_.in_all) return true;
-  Peer* const busiest = busiest_stranger();
+  if (peer.admitted || unauthenticated_requests_ <= bounds_.in_all) return true;
+  Peer* const busiest = busiest_unauthenticated();
   if (busiest == nullptr || busiest == &peer) return busiest == nullptr;
-  drop(*busiest, "too many requests of strangers under way, and it has most of them");
+  drop(*busiest, "too many requests of unauthenticated peers under way, and it has most of them");
   return true;
 }
 
-Peer* Peers::busiest_stranger() const {
+Peer* Peers::busiest_unauthenticated() const {
   Peer* busiest = nullptr;
   for (const auto& [address, peer] : peers_) {
     if (peer->admitted || peer->under_way == 0) continue;

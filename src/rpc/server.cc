@@ -82,7 +82,8 @@ Server::Server(ServerOptions options, job::NetworkContext& network, Random& rand
       refusals_(network, metrics, audit_),
       slow_requests_(options_.slow_request, network, metrics),
       loads_(started_at_),
-      peers_({options_.max_stranger_requests, options_.max_requests_of_a_stranger}, network, refusals_),
+      peers_({options_.max_unauthenticated_requests, options_.max_requests_of_an_unauthenticated_peer}, network,
+             refusals_),
       user_keys_(network.executor().clock()),
       munge_(options_.munge
                  ? std::make_unique<MungeDecoder>(options_.munge, options_.fs, options_.server, network.executor())
@@ -126,7 +127,8 @@ void Server::on_request(bmi::UnexpectedMessage message) {
   if (!unseal(request)) {
     return peers_.drop(*request.peer, "seal broken: a message that was altered, repeated, or not sealed");
   }
-  // Strangers have limits of their own. A stranger's request is refused at once unless it is a handshake.
+  // Unauthenticated peers have limits of their own. An unauthenticated peer's request is refused at once unless it is a
+  // handshake.
   const bool first = goes_first(request) || !request.peer->admitted;
   if (first || (places_.free() && waiting_.empty())) {
     begin(std::move(request));
@@ -187,7 +189,7 @@ job::Task<void> Server::answer(Arrived request) {
     if (peers_.has_room_for(*call.peer)) {
       co_await take(call, std::as_const(request.message.payload).view());
     } else {
-      peers_.drop(*call.peer, "a stranger with too many requests under way");
+      peers_.drop(*call.peer, "an unauthenticated peer with too many requests under way");
     }
   }
   places_.give_back();
@@ -357,7 +359,7 @@ Bytes Server::watch(wire::Op op) const {
   return out;
 }
 
-/// Requests of strangers are not counted, since they could displace the counts of clients.
+/// Requests of unauthenticated peers are not counted, since they could displace the counts of clients.
 void Server::note_load(const Call& call, bool failed) {
   const auto kind = load_kind(call.header.op);
   if (!kind || !call.peer->authenticated) return;

@@ -49,8 +49,8 @@ struct ServerOptions {
   /// The part of max_requests for peers that have not proved a key, in all and for each. A peer that exceeds its part
   /// is dropped. When all together exceed theirs, the one with the most requests is dropped, so that a peer that never
   /// takes its answers cannot keep the others out.
-  std::size_t max_stranger_requests = 256;
-  std::uint32_t max_requests_of_a_stranger = 64;
+  std::size_t max_unauthenticated_requests = 256;
+  std::uint32_t max_requests_of_an_unauthenticated_peer = 64;
   Duration slow_request{};             // requests that take at least this long are logged as slow; 0: none
   std::shared_ptr<const Munge> munge;  // null: nobody is admitted by munge
   log::LineFile* audit = nullptr;      // outlives the server; null: no audit log

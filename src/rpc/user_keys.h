@@ -14,7 +14,7 @@ namespace spate::rpc {
 /// The callers that may use an operation. The row of each operation names one, so that nobody gets a new operation by
 /// omission. The operator holds the client key itself.
 enum class Access : std::uint8_t {
-  kAnyone,       // strangers, too
+  kAnyone,       // unauthenticated peers, too
   kReaders,      // every key: the operation changes nothing, or checks UserKey::read_only itself
   kWriters,      // every key that is not for reading only
   kOperators,    // the client key itself, and servers; no key of a user

@@ -107,9 +107,9 @@ TEST_F(AuditTest, ASessionHasALineAndRequestsOfUsersHaveNone) {
 }
 
 TEST_F(AuditTest, AWrongKeyHasALine) {
-  const auto stranger = client();
-  stranger->identity.key = key_of(9);
-  EXPECT_ERRC(ask(*stranger, wire::Op::kMkdir), Errc::kUnauthenticated);
+  const auto unauthenticated = client();
+  unauthenticated->identity.key = key_of(9);
+  EXPECT_ERRC(ask(*unauthenticated, wire::Op::kMkdir), Errc::kUnauthenticated);
   EXPECT_THAT(lines(),
               Contains(AllOf(HasSubstr(R"("event":"refused","op":"hello","outcome":"unauthenticated")"),
                              HasSubstr("wrong client key"), HasSubstr(R"("key":"none")"), Not(HasSubstr("uid")))));
@@ -168,7 +168,7 @@ TEST_F(AuditTest, RequestsCannotForgeLines) {
   EXPECT_TRUE(std::ranges::all_of(lines()[0], [](char c) { return c >= ' ' && c < 0x7f; }));
 }
 
-TEST_F(AuditTest, AFloodOfStrangersDoesNotSuppressTheLinesOfAnOperator) {
+TEST_F(AuditTest, AFloodOfUnauthenticatedPeersDoesNotSuppressTheLinesOfAnOperator) {
   const auto flooder = client();
   flooder->identity.key = key_of(9);
   for (int i = 0; i < 300; ++i) EXPECT_ERRC(ask(*flooder, wire::Op::kMkdir), Errc::kUnauthenticated);

@@ -13,26 +13,27 @@ job::ExecutorOptions shuffled(Random& random) {
   return options;
 }
 
-bmi::NetworkOptions network_options(const bmi::StrangerLimits& strangers) {
+bmi::NetworkOptions network_options(const bmi::UnauthenticatedPeerLimits& unauthenticated_peers) {
   bmi::NetworkOptions options;
   options.connect_timeout_ms = 300;
-  options.strangers = strangers;
+  options.unauthenticated = unauthenticated_peers;
   return options;
 }
 
 }  // namespace
 
-bmi::StrangerLimits stranger_limits() {
-  bmi::StrangerLimits limits;
+bmi::UnauthenticatedPeerLimits unauthenticated_limits() {
+  bmi::UnauthenticatedPeerLimits limits;
   limits.deadline_ms = 5000;
   return limits;
 }
 
-Process::Process(Ether ether, std::uint32_t node, std::uint64_t seed, const bmi::StrangerLimits& strangers)
+Process::Process(Ether ether, std::uint32_t node, std::uint64_t seed,
+                 const bmi::UnauthenticatedPeerLimits& unauthenticated_peers)
     : ether_(ether), node_(node), random_(seed), clock_(ether.clock), executor_(clock_, shuffled(random_)) {
   std::vector<std::unique_ptr<bmi::Module>> modules;
   for (std::uint32_t path = 0; path < 2; ++path) modules.push_back(bmi::sim::attach(ether_.fabric, node, path));
-  network_ = bmi::make_network(std::move(modules), network_options(strangers));
+  network_ = bmi::make_network(std::move(modules), network_options(unauthenticated_peers));
   context_ = std::make_unique<job::NetworkContext>(*network_, executor_);
 }
 

@@ -34,7 +34,7 @@ class SteppedClock final : public Clock {
 };
 
 /// The limits that servers have.
-bmi::StrangerLimits stranger_limits();
+bmi::UnauthenticatedPeerLimits unauthenticated_limits();
 
 /// One thread drives all processes (World). Life cycle: construct -> stepped -> die() or quit() -> stepped until
 /// ended() -> destroyed. A dead process runs on, cut off from network and disks, until its coroutines have ended, since
@@ -42,7 +42,7 @@ bmi::StrangerLimits stranger_limits();
 class Process {
  public:
   Process(Ether ether, std::uint32_t node, std::uint64_t seed,
-          const bmi::StrangerLimits& strangers = stranger_limits());
+          const bmi::UnauthenticatedPeerLimits& unauthenticated_peers = unauthenticated_limits());
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
   virtual ~Process() = default;

@@ -9,8 +9,8 @@ namespace {
 constexpr std::size_t kSmallBuffers = 16ULL << 20U;
 constexpr Duration kRecallDeadline = std::chrono::milliseconds(400);
 
-bmi::StrangerLimits limits_for_strangers(Plant plant) {
-  bmi::StrangerLimits limits = stranger_limits();
+bmi::UnauthenticatedPeerLimits limits_for_unauthenticated_peers(Plant plant) {
+  bmi::UnauthenticatedPeerLimits limits = unauthenticated_limits();
   if (plant == Plant::kEndlessStrangers) {
     limits.deadline_ms = 0;  // so none of the limits applies
     limits.most = UINT32_MAX;
@@ -22,7 +22,7 @@ bmi::StrangerLimits limits_for_strangers(Plant plant) {
 
 ServerProcess::ServerProcess(Ether ether, ServerDisks& disks, const ServerSettings& settings, ServerEntry entry,
                              std::uint64_t seed)
-    : Process(ether, entry.id.value, seed, limits_for_strangers(settings.plant)),
+    : Process(ether, entry.id.value, seed, limits_for_unauthenticated_peers(settings.plant)),
       settings_(settings),
       entry_(std::move(entry)),
       disks_(disks),

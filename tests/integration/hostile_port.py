@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Strangers at a server's port: each is refused with one line in the log, however often it comes, and the server goes
+"""Unauthenticated peers at a server's port: each is refused with one line in the log, however often it comes, and the server goes
 on."""
 import os
 import re

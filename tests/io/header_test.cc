@@ -120,7 +120,7 @@ TEST_F(HeaderTest, AnUnknownOperationIsRefusedByNumber) {
   expect_served();
 }
 
-TEST_F(HeaderTest, AStrangerGetsNoCountersOfTheServer) {
+TEST_F(HeaderTest, AnUnauthenticatedPeerGetsNoCountersOfTheServer) {
   for (const wire::Op op : {wire::Op::kStats, wire::Op::kListLoads, wire::Op::kListFileLoads}) {
     wire::RequestHeader header = ping_header();
     header.op = op;

@@ -20,7 +20,8 @@ void Acceptance::on_hello(Endpoint& endpoint, ByteView payload) {
                         std::to_string(kVersionMin) + " to " + std::to_string(kVersionMax) + ": upgrade the older one");
     return refuse(endpoint, *hello, Errc::kVersionMismatch);
   }
-  Peer* peer = state_.options->strangers.apply() ? stranger(endpoint, *hello) : returning_peer(endpoint, *hello);
+  Peer* peer = state_.options->unauthenticated.apply() ? unauthenticated_peer(endpoint, *hello)
+                                                       : returning_peer(endpoint, *hello);
   if (peer != nullptr) welcome_peer(endpoint, *peer, *hello);
 }
 
@@ -32,29 +33,29 @@ bool Acceptance::said_before(Peer& peer, const Hello& hello) {
   return true;
 }
 
-/// The stranger is a separate peer until it is admitted. Otherwise a process that has overheard a link's id could
-/// replace another peer.
-Peer* Acceptance::stranger(Endpoint& endpoint, const Hello& hello) {
+/// The unauthenticated peer is a separate peer until it is admitted. Otherwise a process that has overheard a link's id
+/// could replace another peer.
+Peer* Acceptance::unauthenticated_peer(Endpoint& endpoint, const Hello& hello) {
   Peer* const known = state_.peers.inbound(hello.link);
   if (known != nullptr && said_before(*known, hello)) return nullptr;
-  if (state_.strangers.find_if([&](Peer* peer) { return said_before(*peer, hello); })) return nullptr;
+  if (state_.unauthenticated_peers.find_if([&](Peer* peer) { return said_before(*peer, hello); })) return nullptr;
   if (sessions_.count() >= state_.ofi_options.inbound_limit) {
     state_.peer_log.peer_dropped("a caller", "too many peers");
     refuse(endpoint, hello, Errc::kBusy);
     return nullptr;
   }
   Peer& peer = state_.add_peer();
-  peer.stranger = true;
-  peer.admit_by = state_.clock.now() + std::chrono::milliseconds(state_.options->strangers.deadline_ms);
+  peer.unauthenticated = true;
+  peer.admit_by = state_.clock.now() + std::chrono::milliseconds(state_.options->unauthenticated.deadline_ms);
   peer.came_in(hello.link, endpoint.context);
   state_.outbox.inbound(peer);
   // The source is the address that the hello states, without the port. It cannot be false, since the answer must reach
   // the peer there.
   const std::string address = endpoint.wire->text_of(hello.address);
-  const auto victim =
-      state_.strangers.add(&peer, address.substr(0, address.rfind(':')), state_.options->strangers, state_.random);
+  const auto victim = state_.unauthenticated_peers.add(&peer, address.substr(0, address.rfind(':')),
+                                                       state_.options->unauthenticated, state_.random);
   if (victim) {
-    sessions_.note_stranger_dropped(**victim, "too many strangers");
+    sessions_.note_unauthenticated_dropped(**victim, "too many unauthenticated peers");
     sessions_.lose_peer(**victim, Errc::kConnectionLost);
   }
   return &peer;
@@ -84,8 +85,8 @@ Peer* Acceptance::returning_peer(Endpoint& endpoint, const Hello& hello) {
 
 void Acceptance::refuse(Endpoint& endpoint, const Hello& hello, Errc status) {
   ++state_.ofi_counters.refused;
-  Peer stranger(state_.host, state_, PeerId(), 0);
-  Route* route = endpoint.wire->open_route(hello.address, &stranger);
+  Peer unauthenticated(state_.host, state_, PeerId(), 0);
+  Route* route = endpoint.wire->open_route(hello.address, &unauthenticated);
   if (route == nullptr) return;
   PacketHeader header;
   header.type = kWelcome;

@@ -20,7 +20,7 @@ class Acceptance {
   void on_hello(Endpoint& endpoint, ByteView payload);
 
  private:
-  Peer* stranger(Endpoint& endpoint, const Hello& hello);
+  Peer* unauthenticated_peer(Endpoint& endpoint, const Hello& hello);
   Peer* returning_peer(Endpoint& endpoint, const Hello& hello);
   bool said_before(Peer& peer, const Hello& hello);
   void refuse(Endpoint& endpoint, const Hello& hello, Errc status);

@@ -7,22 +7,23 @@
 namespace spate::bmi::ofi {
 
 /// X(name, description). No counter ever decreases.
-#define SPATE_OFI_COUNTERS(X)                                                                                          \
-  X(packets_sent, "handed to the provider")                                                                            \
-  X(sent_at_once, "messages that left in their post, without an operation")                                            \
-  X(packets_received, "well-formed or not")                                                                            \
-  X(packet_bytes, "payload received in packets, copied once")                                                          \
-  X(read_bytes, "payload read straight into posted receives")                                                          \
-  X(connections, "sessions opened by either side")                                                                     \
-  X(connections_lost, "sessions that ended without a disconnect by this side")                                         \
-  X(protocol_errors, "peers and strangers dropped for what they sent")                                                 \
-  X(strangers, "packets that belong to no session")                                                                    \
-  X(strangers_dropped, "dropped because they were not admitted in time, or were too many (NetworkOptions::strangers)") \
-  X(dropped_messages, "payloads that came for a receive that was gone")                                                \
-  X(aborted, "messages that their sender broke off")                                                                   \
-  X(refused, "hellos that were refused")                                                                               \
-  X(copied_for_want_of_registration, "large messages sent in packets, since their memory could not be registered")     \
-  X(copied_below_limit, "large messages sent in packets, since copying costs less than registering them")              \
+#define SPATE_OFI_COUNTERS(X)                                                                                      \
+  X(packets_sent, "handed to the provider")                                                                        \
+  X(sent_at_once, "messages that left in their post, without an operation")                                        \
+  X(packets_received, "well-formed or not")                                                                        \
+  X(packet_bytes, "payload received in packets, copied once")                                                      \
+  X(read_bytes, "payload read straight into posted receives")                                                      \
+  X(connections, "sessions opened by either side")                                                                 \
+  X(connections_lost, "sessions that ended without a disconnect by this side")                                     \
+  X(protocol_errors, "peers dropped for what they sent, authenticated or not")                                     \
+  X(strangers, "packets that belong to no session")                                                                \
+  X(strangers_dropped,                                                                                             \
+    "dropped because they were not admitted in time, or were too many (NetworkOptions::unauthenticated)")          \
+  X(dropped_messages, "payloads that came for a receive that was gone")                                            \
+  X(aborted, "messages that their sender broke off")                                                               \
+  X(refused, "hellos that were refused")                                                                           \
+  X(copied_for_want_of_registration, "large messages sent in packets, since their memory could not be registered") \
+  X(copied_below_limit, "large messages sent in packets, since copying costs less than registering them")          \
   X(endpoints_reopened, "since a read did not end or a connection had failed for good")
 
 struct OfiCounters {

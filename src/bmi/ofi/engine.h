@@ -48,7 +48,7 @@ class Engine final : public protocol::ModuleBase<Engine, OfiModule, State>, priv
   void connect(Peer& peer) override { connector_.connect(peer); }
   void keep_turning(Peer& peer) override { pending_peers_.keep_turning(peer); }
   MonoTime begin_grace() override;
-  void stranger_asked(Peer& peer) override { state_.strangers.asked(&peer); }
+  void unauthenticated_asked(Peer& peer) override { state_.unauthenticated_peers.asked(&peer); }
   void look_at_pages() override { endpoints_.look_at_pages(); }
   OfiCounters& counters() override { return state_.ofi_counters; }
 

@@ -37,7 +37,7 @@ class PeerHost {
   virtual MonoTime begin_grace() = 0;
   /// Processes the reports of pages that went away. Called before each use of a registration.
   virtual void look_at_pages() = 0;
-  virtual void stranger_asked(Peer& peer) = 0;
+  virtual void unauthenticated_asked(Peer& peer) = 0;
   virtual OfiCounters& counters() = 0;
 };
 
@@ -94,7 +94,7 @@ class Peer final : public protocol::Peer {
                                              // lost on an older connection
   Limits granted;                            // inbound: what this side allows the peer
   bool answered = false;                     // inbound: the peer has sent something after its hello
-  MonoTime admit_by;                         // the deadline for a stranger to be admitted
+  MonoTime admit_by;                         // the deadline for an unauthenticated peer to be admitted
   MonoTime heard;                            // when the peer last sent something, by the clock of the last sweep
   bool spoke = false;                        // the peer has sent something since then
   unsigned pings = 0;                        // pings sent since then
@@ -119,7 +119,7 @@ class Peer final : public protocol::Peer {
   bool pull(Op& op) override;
   bool stop_pull(Op& op) override;
   void grace(Op& op) override;
-  void stranger_asked() override { host_.stranger_asked(*this); }
+  void unauthenticated_asked() override { host_.unauthenticated_asked(*this); }
 
   protocol::FrameQueue& queue_of(MessageClass c) { return queues_[index_of(c)]; }
   bool on_announce(const Packet& packet);

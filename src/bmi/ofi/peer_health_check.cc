@@ -63,8 +63,8 @@ void PeerHealthCheck::sweep_attempt(Peer& peer, MonoTime now, Wire*& hung) {
 
 /// Whether a connected peer is to be dropped.
 bool PeerHealthCheck::is_lost(Peer& peer, MonoTime now) {
-  if (peer.stranger && peer.admit_by <= now) {
-    sessions_.note_stranger_dropped(peer, "not authenticated in time");
+  if (peer.unauthenticated && peer.admit_by <= now) {
+    sessions_.note_unauthenticated_dropped(peer, "not authenticated in time");
     return true;
   }
   if (peer.grace_of_withdrawn() <= now) {

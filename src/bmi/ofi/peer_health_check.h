@@ -20,10 +20,10 @@ class PeerHealthCheck {
         connector_(connector),
         pending_peers_(pending_peers) {}
 
-  /// Looks at all peers and sets the time of the next look. Drops strangers that were not admitted in time, peers that
-  /// keep cancelled memory for too long, to which nothing can be sent, or whose process has ended. Pings silent peers,
-  /// repeats hellos, and opens an endpoint anew whose reads do not end or whose connection is broken. May take 250 ms
-  /// for an endpoint of verbs. Call it outside of Wire::poll().
+  /// Looks at all peers and sets the time of the next look. Drops unauthenticated peers that were not admitted in time,
+  /// peers that keep cancelled memory for too long, to which nothing can be sent, or whose process has ended. Pings
+  /// silent peers, repeats hellos, and opens an endpoint anew whose reads do not end or whose connection is broken. May
+  /// take 250 ms for an endpoint of verbs. Call it outside of Wire::poll().
   void sweep();
 
  private:

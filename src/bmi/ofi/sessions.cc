@@ -49,7 +49,7 @@ void Sessions::lose_peer(Peer& peer, Errc status) {
     peer.route->failed = true;  // a hello that has not left yet must not leave any more
   }
   close(peer);
-  state_.strangers.remove(&peer);
+  state_.unauthenticated_peers.remove(&peer);
   pending_peers_.forget(peer);
   peer.state = peer.outbound ? PeerPhase::kIdle : PeerPhase::kGone;
   peer.process.reset();
@@ -60,9 +60,9 @@ void Sessions::lose_peer(Peer& peer, Errc status) {
   if (!peer.outbound) state_.left(peer, state_.ofi_options.gone_peers_kept);
 }
 
-void Sessions::note_stranger_dropped(const Peer& peer, std::string_view why) {
+void Sessions::note_unauthenticated_dropped(const Peer& peer, std::string_view why) {
   ++state_.ofi_counters.strangers_dropped;
-  state_.peer_log.stranger_dropped(peer.url, why);
+  state_.peer_log.unauthenticated_dropped(peer.url, why);
 }
 
 UniqueFd watch_process(const Wire& wire, std::uint32_t pid) {

@@ -32,8 +32,8 @@ class Sessions {
   void settle() {
     state_.take_losses([this](Peer& peer, Errc status) { lose_peer(peer, status); });
   }
-  /// Counts and logs that a stranger is dropped. The caller loses the peer.
-  void note_stranger_dropped(const Peer& peer, std::string_view why);
+  /// Counts and logs that an unauthenticated peer is dropped. The caller loses the peer.
+  void note_unauthenticated_dropped(const Peer& peer, std::string_view why);
 
  private:
   State& state_;

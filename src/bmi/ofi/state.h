@@ -10,7 +10,7 @@
 #include "bmi/ofi/peer.h"
 #include "bmi/protocol/peer_log.h"
 #include "bmi/protocol/shared_state.h"
-#include "bmi/strangers.h"
+#include "bmi/unauthenticated_peers.h"
 
 namespace spate::bmi::ofi {
 
@@ -27,7 +27,7 @@ struct State : protocol::SharedState<Peer> {
   const OfiOptions ofi_options;
   PeerHost& host;
   SystemRandom random;
-  Strangers<Peer*> strangers;  // connected, not admitted
+  UnauthenticatedPeers<Peer*> unauthenticated_peers;  // connected, not admitted
   OfiCounters ofi_counters;
   protocol::PeerLog peer_log;
 };

@@ -97,8 +97,8 @@ class Wire {
   Begun read(Route& route, std::span<const iovec> pieces, std::span<void* const> descriptors, const Extent& from,
              void* who);
   /// Closes the endpoint and opens a new one, the only way to make sure that a read which does not end no longer
-  /// touches its memory. At another address, peers treat the endpoint as a stranger. The ends of operations are not
-  /// reported, and every route is dead.
+  /// touches its memory. At another address, peers treat the endpoint as an unauthenticated peer. The ends of
+  /// operations are not reported, and every route is dead.
   Result<void> reopen(bool at_its_address);
 
   /// Registrations of the caller's memory. local_needed(): the provider demands one also for memory that reads go to.

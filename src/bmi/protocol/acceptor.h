@@ -17,8 +17,8 @@ class Acceptor {
   bool open();
 
   /// Calls `accepted(UniqueFd)` for a few of the connections that wait at `listener`. Connected peers are served
-  /// between two calls, so that they can be admitted before newer strangers push them out. False: the process is out of
-  /// descriptors, and a connection was refused.
+  /// between two calls, so that they can be admitted before newer unauthenticated peers push them out. False: the
+  /// process is out of descriptors, and a connection was refused.
   template <typename Accepted>
   bool accept(int listener, Accepted accepted) {
     constexpr int kPerTurn = 8;

@@ -63,7 +63,7 @@ class ScriptedPeer final : public Peer {
     return false;
   }
   void grace(Op& /*op*/) override { ++graces; }
-  void stranger_asked() override { ++asked; }
+  void unauthenticated_asked() override { ++asked; }
 
   /// The only frame that was queued since the last call.
   Header only() {
@@ -89,7 +89,7 @@ class ProtocolTest : public testing::Test {
  protected:
   ProtocolTest() {
     options.eager_limit_bytes = 1000;
-    options.strangers.buffered_bytes = 1000;
+    options.unauthenticated.buffered_bytes = 1000;
     state.options = &options;
     state.limits = kLimits;
     connect();

@@ -18,7 +18,7 @@ namespace spate::bmi::protocol {
 ///   bool poll(): one turn of the device; returns whether it did anything;
 ///   void settle(): loses the peers that are to be lost later (SharedState::take_losses);
 ///   void lose_peer(Peer&, Errc): closes the peer's connection and ends its operations with that status;
-///   void admitted(Peer&): the peer is a stranger no more;
+///   void admitted(Peer&): the peer is admitted;
 ///   static void complete(const Peer&, PeerState&): adds what only this module knows of the peer.
 ///
 /// Thread-safe: one lock guards everything except the delivery to the sink. One thread at a time delivers, without the
@@ -54,7 +54,7 @@ class ModuleBase : public Interface {
   void admit(PeerId id) final {
     std::unique_lock lock(mutex_);
     auto* peer = state_.peers.find(id);
-    if (peer == nullptr || peer->state != PeerPhase::kUp || !std::exchange(peer->stranger, false)) return;
+    if (peer == nullptr || peer->state != PeerPhase::kUp || !std::exchange(peer->unauthenticated, false)) return;
     self().admitted(*peer);
     deliver(lock);
   }

@@ -48,8 +48,8 @@ class Path {
   virtual bool stop_pull(Op& /*op*/) { return true; }
   /// Drops the peer unless it releases the memory of the cancelled operation in time.
   virtual void grace(Op& op) = 0;
-  /// A stranger's message is being reported to the core.
-  virtual void stranger_asked() = 0;
+  /// An unauthenticated peer's message is being reported to the core.
+  virtual void unauthenticated_asked() = 0;
 };
 
 }  // namespace spate::bmi::protocol

@@ -11,9 +11,9 @@ void PeerLog::peer_dropped(std::string_view who, std::string_view why) {
   }
 }
 
-void PeerLog::stranger_dropped(std::string_view who, std::string_view why) {
-  if (const auto more = strangers_.admit()) {
-    SPATE_LOG(module_, warn, "stranger dropped: {} peer={}{}", why, who, *more);
+void PeerLog::unauthenticated_dropped(std::string_view who, std::string_view why) {
+  if (const auto more = unauthenticated_peers_.admit()) {
+    SPATE_LOG(module_, warn, "unauthenticated peer dropped: {} peer={}{}", why, who, *more);
   }
 }
 

@@ -14,19 +14,19 @@ namespace spate::bmi::protocol {
 class PeerLog {
  public:
   /// `module`: the folder that speaks, "bmi/tcp".
-  PeerLog(const Clock& clock, log::Source module) : module_(module), peers_(clock), strangers_(clock) {}
+  PeerLog(const Clock& clock, log::Source module) : module_(module), peers_(clock), unauthenticated_peers_(clock) {}
 
   /// A peer was dropped, or could not be connected.
   void peer_dropped(std::string_view who, std::string_view why);
   /// A connection was dropped whose peer was not admitted.
-  void stranger_dropped(std::string_view who, std::string_view why);
+  void unauthenticated_dropped(std::string_view who, std::string_view why);
   /// A connection could not be accepted.
   void out_of_descriptors();
 
  private:
   const log::Source module_;
   log::RateLimit peers_;
-  log::RateLimit strangers_;  // a limit of its own, so that a flood of one kind hides nothing of the other
+  log::RateLimit unauthenticated_peers_;  // a limit of its own, so that a flood of one kind hides nothing of the other
 };
 
 }  // namespace spate::bmi::protocol

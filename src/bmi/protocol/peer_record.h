@@ -57,7 +57,7 @@ class PeerRecord {
   Address address;  // inbound: set by the thread that delivers, when the core has given it
   bool outbound = false;
   PeerPhase state = PeerPhase::kIdle;
-  bool stranger = false;  // inbound, not admitted: NetworkOptions::strangers bounds what it may do
+  bool unauthenticated = false;  // inbound, not admitted: NetworkOptions::unauthenticated bounds what it may do
   std::string url;
   bool attempted = false;  // whether this side ever tried to connect
   std::string failure;     // why the last attempt failed; empty when it did not

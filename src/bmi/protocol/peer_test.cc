@@ -53,8 +53,8 @@ TEST_F(ProtocolTest, MoreThanTheCreditIsRefused) {
   EXPECT_FALSE(arrives(header_of(FrameType::kEager, 6, 800), 800));
 }
 
-TEST_F(ProtocolTest, AStrangerHasLessCredit) {
-  peer.stranger = true;
+TEST_F(ProtocolTest, AnUnauthenticatedPeerHasLessCredit) {
+  peer.unauthenticated = true;
   ASSERT_TRUE(arrives(header_of(FrameType::kUnexpected, 6, 100), 100));
   EXPECT_EQ(peer.asked, 1);
   EXPECT_FALSE(arrives(header_of(FrameType::kEager, 6, 700), 700));

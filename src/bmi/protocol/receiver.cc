@@ -40,7 +40,7 @@ Limits Receiver::grant() {
 
 bool Receiver::charge(MessageClass c, std::uint64_t cost) {
   std::uint64_t window = module_.limits.window;
-  if (owner_.stranger) window = std::min(window, module_.options->strangers.buffered_bytes);
+  if (owner_.unauthenticated) window = std::min(window, module_.options->unauthenticated.buffered_bytes);
   return state_of(c).credit.charge(cost, window);
 }
 
@@ -143,7 +143,7 @@ void Receiver::whole(Incoming& incoming) {
   if (op != nullptr || arrived != nullptr) ++module_.counters.received_messages;
   if (header.type == FrameType::kUnexpected) {
     undelivered_ += cost_of(header.length);
-    if (owner_.stranger) path_.stranger_asked();
+    if (owner_.unauthenticated) path_.unauthenticated_asked();
     return module_.outbox.unexpected(owner_, Tag(arrived->tag), std::move(arrived->payload), cost_of(header.length));
   }
   if (arrived == nullptr && header.type == FrameType::kEager) give_back(header.message_class, cost_of(header.length));
@@ -234,7 +234,7 @@ bool Receiver::on_announce(const Header& header, std::vector<Extent>&& source) {
     return true;
   }
   std::uint32_t most = module_.limits.max_announced;
-  if (owner_.stranger) most = std::min(most, module_.options->strangers.announced);
+  if (owner_.unauthenticated) most = std::min(most, module_.options->unauthenticated.announced);
   if (c.announcements >= most) return false;
   ++c.announcements;
   auto announced = std::make_unique<Arrived>();

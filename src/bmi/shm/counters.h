@@ -8,11 +8,11 @@ namespace spate::bmi::shm {
 
 /// No counter ever decreases.
 struct ShmCounters {
-  std::uint64_t protocol_errors = 0;   // peers and strangers dropped for what they sent
+  std::uint64_t protocol_errors = 0;   // peers dropped for what they sent, authenticated or not
   std::uint64_t dropped_messages = 0;  // payloads that came for a receive that was gone
   std::uint64_t connections_lost = 0;
   std::uint64_t refused = 0;              // handshakes that failed, came too late, or were not admitted
-  std::uint64_t strangers_dropped = 0;    // not admitted in time, or too many (NetworkOptions::strangers)
+  std::uint64_t strangers_dropped = 0;    // not admitted in time, or too many (NetworkOptions::unauthenticated)
   std::uint64_t located_bytes = 0;        // received with one copy, from the sender's own memory
   std::uint64_t lane_bytes = 0;           // received with two copies, through a lane
   std::uint64_t sent_at_once = 0;         // messages that left in their post, without an operation

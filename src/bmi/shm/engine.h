@@ -47,7 +47,7 @@ class Engine final : public protocol::ModuleBase<Engine, ShmModule, State>, priv
   void keep_turning(Peer& peer) override;
   bool read_notes(Link& link) override { return notes_.read(link); }
   void begin_grace(Peer& peer, Op& op) override { loop_.begin_grace(peer, op); }
-  void stranger_asked(Peer& peer) override { state_.strangers.asked(peer.link); }
+  void unauthenticated_asked(Peer& peer) override { state_.unauthenticated_peers.asked(peer.link); }
   const ArenaPool& arenas() const override { return state_.arenas; }
   ShmCounters& counters() override { return state_.shm_counters; }
 

@@ -143,7 +143,7 @@ void EventLoop::on_deadline(Link& link) {
     ++parts_.state.shm_counters.refused;
     return parts_.links.close(&link);
   }
-  if (peer->stranger) return parts_.links.drop_stranger(link, "not authenticated in time");
+  if (peer->unauthenticated) return parts_.links.drop_unauthenticated(link, "not authenticated in time");
   if (peer->state == PeerPhase::kConnecting) return parts_.connector.on_deadline(link);
   const Op* op = peer->sender().first_withdrawing();
   if (op == nullptr) return;
@@ -154,7 +154,8 @@ void EventLoop::on_deadline(Link& link) {
 
 void EventLoop::begin_grace(Peer& peer, Op& op) {
   State& state = parts_.state;
-  if (peer.stranger) return state.lose_later(peer, Errc::kConnectionLost);  // a stranger gets no grace period
+  if (peer.unauthenticated)
+    return state.lose_later(peer, Errc::kConnectionLost);  // an unauthenticated peer gets no grace period
   op.deadline = state.clock.now() + std::chrono::milliseconds(state.shm_options.cancel_grace_ms);
   if (peer.link->deadline == MonoTime::never()) parts_.links.deadlines().set(*peer.link, op.deadline);
 }

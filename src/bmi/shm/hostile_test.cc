@@ -255,7 +255,7 @@ TEST_F(Hostile, InvalidHellosAreRefused) {
 
 TEST_F(Hostile, ASilentPeerIsDroppedAndFreesItsPlace) {
   NetworkOptions options;
-  options.strangers.most = 3;
+  options.unauthenticated.most = 3;
   make({}, options);
   std::vector<std::unique_ptr<RawPeer>> silent;
   for (int i = 0; i < 5; ++i) {
@@ -274,11 +274,11 @@ TEST_F(Hostile, ASilentPeerIsDroppedAndFreesItsPlace) {
 // served, and nothing may be written outside.
 TEST_F(Hostile, ScribblesAllOverTheSegment) {
   SeededRandom random(7);
-  NetworkOptions with_strangers;
-  with_strangers.strangers.deadline_ms = 5000;
+  NetworkOptions with_unauthenticated_peers;
+  with_unauthenticated_peers.unauthenticated.deadline_ms = 5000;
   for (int round = 0; round < 80; ++round) {
     SCOPED_TRACE(round);
-    if (round == 40) make({}, with_strangers);
+    if (round == 40) make({}, with_unauthenticated_peers);
     RawPeer peer(url_);
     handshake(peer);
     const Address address = introduce(peer);

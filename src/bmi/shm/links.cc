@@ -16,7 +16,7 @@ void Links::close(Link* link) {
   if (link == nullptr || link->closed) return;
   link->closed = true;
   deadlines_.clear(*link);
-  state_.strangers.remove(link);
+  state_.unauthenticated_peers.remove(link);
   polled_.remove(*link);
   // A closed descriptor stays in the epoll set while another process has it open, and the peer has the bell.
   events_.remove(link->socket());
@@ -41,9 +41,9 @@ void Links::lose_peer(Peer& peer, Errc status) {
   if (!peer.outbound) state_.left(peer, state_.shm_options.gone_peers_kept);
 }
 
-void Links::drop_stranger(Link& link, std::string_view why) {
+void Links::drop_unauthenticated(Link& link, std::string_view why) {
   ++state_.shm_counters.strangers_dropped;
-  state_.peer_log.stranger_dropped(link.remote, why);
+  state_.peer_log.unauthenticated_dropped(link.remote, why);
   if (link.peer != nullptr) return lose_peer(*link.peer, Errc::kConnectionLost);
   ++state_.shm_counters.refused;
   close(&link);

@@ -38,7 +38,7 @@ class Links {
     state_.take_losses([this](Peer& peer, Errc status) { lose_peer(peer, status); });
   }
   /// Drops an accepted link that has no peer, or whose peer is not admitted.
-  void drop_stranger(Link& link, std::string_view why);
+  void drop_unauthenticated(Link& link, std::string_view why);
 
  private:
   State& state_;

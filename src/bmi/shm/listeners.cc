@@ -63,11 +63,12 @@ void Listeners::accepted(UniqueFd socket, Listener& listener) {
     return links_.close(link);
   }
   std::uint32_t timeout_ms = state_.options->connect_timeout_ms;
-  if (state_.options->strangers.apply()) timeout_ms = std::min(timeout_ms, state_.options->strangers.deadline_ms);
+  if (state_.options->unauthenticated.apply())
+    timeout_ms = std::min(timeout_ms, state_.options->unauthenticated.deadline_ms);
   links_.deadlines().set(*link, link->accepted_at + std::chrono::milliseconds(timeout_ms));
   const std::string source = "uid " + std::to_string(credentials->uid);
-  const auto victim = state_.strangers.add(link, source, state_.options->strangers, state_.random);
-  if (victim) links_.drop_stranger(**victim, "too many strangers");
+  const auto victim = state_.unauthenticated_peers.add(link, source, state_.options->unauthenticated, state_.random);
+  if (victim) links_.drop_unauthenticated(**victim, "too many unauthenticated peers");
 }
 
 void Listeners::on_hello(Link& link) {
@@ -117,19 +118,20 @@ void Listeners::refuse(Link& link, const Welcome& welcome, std::string_view why)
   (void)send_packet(link.socket(), encode(welcome), {});
 }
 
-/// The stranger is a separate peer until it is admitted. Otherwise a process that has learnt a link's id could replace
-/// another peer.
-Peer& Listeners::stranger(Link& link, const Hello& hello) {
+/// The unauthenticated peer is a separate peer until it is admitted. Otherwise a process that has learnt a link's id
+/// could replace another peer.
+Peer& Listeners::unauthenticated_peer(Link& link, const Hello& hello) {
   Peer& peer = state_.add_peer();
-  peer.stranger = true;
+  peer.unauthenticated = true;
   peer.came_in(hello.link, link.context);
   state_.outbox.inbound(peer);
-  links_.deadlines().set(link, link.accepted_at + std::chrono::milliseconds(state_.options->strangers.deadline_ms));
+  links_.deadlines().set(link,
+                         link.accepted_at + std::chrono::milliseconds(state_.options->unauthenticated.deadline_ms));
   return peer;
 }
 
 Peer& Listeners::returning_peer(Link& link, const Hello& hello) {
-  state_.strangers.remove(&link);
+  state_.unauthenticated_peers.remove(&link);
   links_.deadlines().clear(link);
   if (Peer* known = state_.peers.inbound(hello.link)) {
     links_.lose_peer(*known, Errc::kConnectionLost);  // the peer has a new link, so the old one is dead
@@ -144,9 +146,9 @@ Peer& Listeners::returning_peer(Link& link, const Hello& hello) {
 }
 
 bool Listeners::welcome_peer(Link& link, const Hello& hello, Welcome welcome, UniqueFd bell) {
-  const bool strange = state_.options->strangers.apply();
+  const bool strange = state_.options->unauthenticated.apply();
   welcome.version = std::min(hello.version_max, kVersionMax);
-  // A stranger that speaks version 1 keeps narrow lanes as long as the link exists.
+  // An unauthenticated peer that speaks version 1 keeps narrow lanes as long as the link exists.
   if (strange && welcome.version < kVersionOfNarrowLanes) welcome.geometry = kNarrow;
   Result<UniqueFd> segment = link.make_segment(welcome.geometry, welcome.version);
   const bool watched = segment && events_.watch_bell(link);
@@ -156,7 +158,7 @@ bool Listeners::welcome_peer(Link& link, const Hello& hello, Welcome welcome, Un
     return false;
   }
   link.set_remote_bell(std::move(bell));
-  Peer* const peer = &(strange ? stranger(link, hello) : returning_peer(link, hello));
+  Peer* const peer = &(strange ? unauthenticated_peer(link, hello) : returning_peer(link, hello));
   peer->url = link.remote;
   link.peer = peer;
   peer->link = &link;  // so that the link is closed with the peer if the rest fails
@@ -174,7 +176,7 @@ bool Listeners::welcome_peer(Link& link, const Hello& hello, Welcome welcome, Un
 }
 
 void Listeners::admitted(Peer& peer) {
-  state_.strangers.remove(peer.link);
+  state_.unauthenticated_peers.remove(peer.link);
   links_.deadlines().clear(*peer.link);
   // The same process has come back; this is its earlier link.
   if (Peer* before = state_.peers.set_inbound(peer)) links_.lose_peer(*before, Errc::kConnectionLost);

@@ -48,7 +48,7 @@ class Listeners {
   void accepted(UniqueFd socket, Listener& listener);
   bool lets_in(Link& link, const Packet& packet, Welcome& welcome, Hello& hello);
   bool welcome_peer(Link& link, const Hello& hello, Welcome welcome, UniqueFd bell);
-  Peer& stranger(Link& link, const Hello& hello);
+  Peer& unauthenticated_peer(Link& link, const Hello& hello);
   Peer& returning_peer(Link& link, const Hello& hello);
   void refuse(Link& link, const Welcome& welcome, std::string_view why);
 

@@ -35,7 +35,7 @@ bool NoteReader::on_note(Link& link, Packet& packet) {
 }
 
 bool NoteReader::on_arena(Link& link, const Note& note, Packet& packet) {
-  if (link.peer->stranger) return false;  // a stranger may not make this process map memory
+  if (link.peer->unauthenticated) return false;  // an unauthenticated peer may not make this process map memory
   const Result<void> added = link.arenas.add(note.number, std::move(packet.descriptors[0]), note.value);
   if (!added) state_.peer_log.peer_dropped(link.remote, added.error().message());
   return added.has_value();

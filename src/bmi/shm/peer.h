@@ -34,7 +34,7 @@ class PeerHost {
   virtual bool read_notes(Link& link) = 0;
   /// A located send was cancelled: drops the peer unless it answers within the grace period.
   virtual void begin_grace(Peer& peer, Op& op) = 0;
-  virtual void stranger_asked(Peer& peer) = 0;
+  virtual void unauthenticated_asked(Peer& peer) = 0;
   virtual const ArenaPool& arenas() const = 0;
   virtual ShmCounters& counters() = 0;
 };
@@ -95,7 +95,7 @@ class Peer final : public protocol::Peer {
   bool pull(Op& op) override;
   bool stop_pull(Op& op) override;
   void grace(Op& op) override { host_.begin_grace(*this, op); }
-  void stranger_asked() override { host_.stranger_asked(*this); }
+  void unauthenticated_asked() override { host_.unauthenticated_asked(*this); }
 
   protocol::FrameQueue& queue_of(MessageClass c) { return queues_[index_of(c)]; }
   bool on_frame(MessageClass c, const Frame& frame);

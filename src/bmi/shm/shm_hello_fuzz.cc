@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzer: packets that strangers send over a link's socket before they share memory, and text that people write: URLs
-// and access policies. The first byte chooses the decoder. Decoded values must encode to the same meaning.
+// Fuzzer: packets that unauthenticated peers send over a link's socket before they share memory, and text that people
+// write: URLs and access policies. The first byte chooses the decoder. Decoded values must encode to the same meaning.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

@@ -16,7 +16,7 @@
 #include "bmi/shm/link.h"
 #include "bmi/shm/peer.h"
 #include "bmi/shm/shm_module.h"
-#include "bmi/strangers.h"
+#include "bmi/unauthenticated_peers.h"
 
 namespace spate::bmi::shm {
 
@@ -40,7 +40,7 @@ struct State : protocol::SharedState<Peer> {
   PeerHost& host;
   SystemRandom random;
   ArenaPool arenas;
-  Strangers<Link*> strangers;  // links that have sent no hello, or whose peer is not admitted
+  UnauthenticatedPeers<Link*> unauthenticated_peers;  // links that have sent no hello, or whose peer is not admitted
   ShmCounters shm_counters;
   protocol::PeerLog peer_log;
 };

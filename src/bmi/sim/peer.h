@@ -40,10 +40,10 @@ class Peer final : private Line {
   Result<PostResult> post_send(const Post& post, bool unexpected) { return sender_.post(post, unexpected); }
   Result<PostResult> post_recv(const Post& post) { return receiver_.post(post); }
   void cancel(OpId op);
-  /// Whether the peer is not admitted yet. NetworkOptions::strangers limits it until then.
-  bool stranger() const { return receiver_.stranger(); }
-  void begin_as_stranger() { receiver_.set_stranger(true); }
-  void admit() { receiver_.set_stranger(false); }
+  /// Whether the peer is not admitted yet. NetworkOptions::unauthenticated limits it until then.
+  bool unauthenticated() const { return receiver_.unauthenticated(); }
+  void begin_unauthenticated() { receiver_.set_unauthenticated(true); }
+  void admit() { receiver_.set_unauthenticated(false); }
   /// The caller took an unexpected message.
   void consumed(std::uint64_t charge) { receiver_.consumed(charge); }
 

@@ -63,14 +63,14 @@ void Receiver::lose(OpQueue& posted) {
 
 /// The limit of the pool in its unit: bytes, or announcements.
 std::uint64_t Receiver::most_of(Pool pool) const {
-  if (!stranger_) return credit_.at(pool).limit;
-  const StrangerLimits& share = host_.options->strangers;
+  if (!unauthenticated_) return credit_.at(pool).limit;
+  const UnauthenticatedPeerLimits& share = host_.options->unauthenticated;
   return pool == kAnnounceControlPool || pool == kAnnounceBulkPool ? share.announced : share.buffered_bytes;
 }
 
 bool Receiver::hold(Pool pool, std::uint64_t amount) {
   ReceiveCredit& credit = credit_.at(pool);
-  return (!stranger_ || credit.held + amount <= most_of(pool)) && credit.hold(amount);
+  return (!unauthenticated_ || credit.held + amount <= most_of(pool)) && credit.hold(amount);
 }
 
 void Receiver::release(Pool pool, std::uint64_t amount) {

@@ -27,9 +27,9 @@ class Receiver {
   /// The caller took an unexpected message.
   void consumed(std::uint64_t charge) { release(kUnexpectedPool, charge); }
 
-  /// Whether the peer is not admitted yet. NetworkOptions::strangers limits it until then.
-  bool stranger() const { return stranger_; }
-  void set_stranger(bool stranger) { stranger_ = stranger; }
+  /// Whether the peer is not admitted yet. NetworkOptions::unauthenticated limits it until then.
+  bool unauthenticated() const { return unauthenticated_; }
+  void set_unauthenticated(bool unauthenticated) { unauthenticated_ = unauthenticated; }
   /// Fills in the hello: how much this side may be made to hold, and how much it holds already.
   void describe(Hello& hello) const;
   /// Takes the credit that goes back with a packet.
@@ -73,7 +73,7 @@ class Receiver {
   void take_whole(OpId op, ByteView payload);
   void accept_announced(OpId op, std::uint64_t transfer, std::uint64_t size);
   void complete(OpId op, Errc status, std::uint64_t size);
-  /// False: the peer has exceeded its credit, or a stranger's limit.
+  /// False: the peer has exceeded its credit, or an unauthenticated peer's limit.
   bool hold(Pool pool, std::uint64_t amount);
   std::uint64_t most_of(Pool pool) const;
   void release(Pool pool, std::uint64_t amount);
@@ -81,7 +81,7 @@ class Receiver {
   Host& host_;
   Line& line_;
   std::array<ReceiveCredit, kPools> credit_;
-  bool stranger_ = false;
+  bool unauthenticated_ = false;
   std::map<OpId, Receive> receives_;
   std::map<MatchKey, OpQueue> posted_;
   std::map<MatchKey, std::deque<Arrival>> arrivals_;

@@ -74,7 +74,7 @@ void SimModule::track(Peer& peer, ConnectionEnd before) {
   if (before.connection != 0) by_end_.erase(before);
   if (now.connection != 0) by_end_[now] = &peer;
   if (peer.outbound()) return;
-  if (now.connection == 0) strangers_.remove(peer.id());
+  if (now.connection == 0) unauthenticated_peers_.remove(peer.id());
   std::erase(gone_, peer.id());
   if (now.connection == 0) gone_.push_back(peer.id());
 }
@@ -181,21 +181,22 @@ Peer& SimModule::inbound_from(const Hello& from) {
   return peer;
 }
 
-/// The stranger is a separate peer until it is admitted.
-Peer& SimModule::stranger_from(const Hello& from) {
+/// The unauthenticated peer is a separate peer until it is admitted.
+Peer& SimModule::unauthenticated_from(const Hello& from) {
   Peer& peer = add_inbound(from);
-  peer.begin_as_stranger();
-  const StrangerLimits& limits = host_.options->strangers;
+  peer.begin_unauthenticated();
+  const UnauthenticatedPeerLimits& limits = host_.options->unauthenticated;
   admit_by_.emplace_back(fabric_.now() + std::chrono::milliseconds(limits.deadline_ms), peer.id());
   fabric_.poke_at(admit_by_.back().first, host_.interface, host_.instance);
   const std::string source = "node " + std::to_string(from.interface.node);
-  if (const auto victim = strangers_.add(peer.id(), source, limits, fabric_.random())) drop_stranger(*victim);
+  if (const auto victim = unauthenticated_peers_.add(peer.id(), source, limits, fabric_.random()))
+    drop_unauthenticated(*victim);
   return peer;
 }
 
-void SimModule::drop_stranger(PeerId id) {
+void SimModule::drop_unauthenticated(PeerId id) {
   Peer* peer = find(id);
-  if (peer == nullptr || !peer->stranger() || peer->end().connection == 0) return;
+  if (peer == nullptr || !peer->unauthenticated() || peer->end().connection == 0) return;
   fabric_.mutable_statistics().strangers_dropped += 1;
   const ConnectionEnd before = peer->end();
   peer->drop(Errc::kConnectionLost);
@@ -206,16 +207,16 @@ void SimModule::poked() {
   while (!admit_by_.empty() && admit_by_.front().first <= fabric_.now()) {
     const PeerId id = admit_by_.front().second;
     admit_by_.pop_front();
-    drop_stranger(id);
+    drop_unauthenticated(id);
   }
   flush();
 }
 
 void SimModule::admit(PeerId id) {
   Peer* peer = find(id);
-  if (peer == nullptr || !peer->stranger() || peer->end().connection == 0) return;
+  if (peer == nullptr || !peer->unauthenticated() || peer->end().connection == 0) return;
   peer->admit();
-  strangers_.remove(id);
+  unauthenticated_peers_.remove(id);
   const auto [known, fresh] = inbound_.try_emplace({peer->origin().instance, peer->origin().peer}, peer);
   if (fresh) return;
   Peer& old = *std::exchange(known->second, peer);  // the same process, before it came back
@@ -235,7 +236,7 @@ Peer& SimModule::add_inbound(const Hello& from) {
 }
 
 Hello SimModule::accept(ConnectionEnd end, const Hello& from) {
-  Peer& peer = host_.options->strangers.apply() ? stranger_from(from) : inbound_from(from);
+  Peer& peer = host_.options->unauthenticated.apply() ? unauthenticated_from(from) : inbound_from(from);
   const ConnectionEnd before = peer.end();
   // The peer lost a connection that this side thought good.
   if (before.connection != 0) peer.drop(Errc::kConnectionLost);
@@ -274,7 +275,7 @@ void SimModule::lost(ConnectionEnd end) {
 
 void SimModule::received(ConnectionEnd end, Packet packet) {
   if (Peer* peer = at(end)) {
-    if (peer->stranger() && packet.kind == Packet::Kind::kUnexpected) strangers_.asked(peer->id());
+    if (peer->unauthenticated() && packet.kind == Packet::Kind::kUnexpected) unauthenticated_peers_.asked(peer->id());
     peer->received(std::move(packet));
     track(*peer, end);
   }

@@ -11,7 +11,7 @@
 #include "bmi/module.h"
 #include "bmi/sim/fabric.h"
 #include "bmi/sim/peer.h"
-#include "bmi/strangers.h"
+#include "bmi/unauthenticated_peers.h"
 
 namespace spate::bmi::sim {
 
@@ -65,8 +65,8 @@ class SimModule final : public Module, private Endpoint {
   Peer* at(ConnectionEnd end) const;
   Peer& inbound_from(const Hello& from);
   Peer& add_inbound(const Hello& from);
-  Peer& stranger_from(const Hello& from);
-  void drop_stranger(PeerId peer);
+  Peer& unauthenticated_from(const Hello& from);
+  void drop_unauthenticated(PeerId peer);
   /// Updates the tables after a call that may have ended or begun the peer's connection.
   void track(Peer& peer, ConnectionEnd before);
   /// As track(), at the end of a post, which may not report the operations that it completed.
@@ -87,8 +87,8 @@ class SimModule final : public Module, private Endpoint {
   std::map<ConnectionEnd, Peer*> by_end_;
   /// By instance and the connector's number for this side; admitted peers only.
   std::map<std::pair<std::uint64_t, std::uint64_t>, Peer*> inbound_;
-  Strangers<PeerId> strangers_;
-  /// Peers that are strangers, or were, in the order of their deadlines.
+  UnauthenticatedPeers<PeerId> unauthenticated_peers_;
+  /// Peers that are unauthenticated peers, or were, in the order of their deadlines.
   std::deque<std::pair<MonoTime, PeerId>> admit_by_;
   std::deque<PeerId> gone_;  // inbound peers without a connection, the oldest first
 };

@@ -27,7 +27,7 @@ void Connections::close(Connection* connection) {
   connection->closed = true;
   connection->close();
   deadlines_.clear(*connection);
-  state_.strangers.remove(connection);
+  state_.unauthenticated_peers.remove(connection);
   slices_.remove(*connection);
   const auto found = open_.find(connection);
   closed_.push_back(std::move(found->second));
@@ -58,9 +58,9 @@ void Connections::lose_peer(Peer& peer, Errc status) {
   if (!peer.outbound) state_.left(peer, state_.tcp_options.gone_peers_kept);
 }
 
-void Connections::drop_stranger(Connection& connection, std::string_view why) {
+void Connections::drop_unauthenticated(Connection& connection, std::string_view why) {
   ++state_.tcp_counters.strangers_dropped;
-  state_.peer_log.stranger_dropped(connection.remote, why);
+  state_.peer_log.unauthenticated_dropped(connection.remote, why);
   if (connection.peer != nullptr) return lose_peer(*connection.peer, Errc::kConnectionLost);
   ++state_.tcp_counters.refused;
   close(&connection);

@@ -45,7 +45,7 @@ class Connections {
   /// Closes all connections of the peer. Its operations end with `status`. kOk: the peer was idle and lost nothing.
   void lose_peer(Peer& peer, Errc status);
   /// Drops an accepted connection that has no peer, or whose peer is not admitted.
-  void drop_stranger(Connection& connection, std::string_view why);
+  void drop_unauthenticated(Connection& connection, std::string_view why);
 
  private:
   State& state_;

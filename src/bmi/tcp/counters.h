@@ -20,13 +20,14 @@ namespace spate::bmi::tcp {
   X(connections_lost, "peers whose connections ended without a disconnect by this side")          \
   X(connections_idle, "peers whose connections were given up because nothing was asked of them")  \
   X(credit_stalls, "messages that waited for the receiver's credit, or for room to be announced") \
-  X(protocol_errors, "peers and strangers dropped for what they sent")                            \
+  X(protocol_errors, "peers dropped for what they sent, authenticated or not")                    \
   X(dropped_messages, "payloads that came for a receive that was gone")                           \
   X(tls_connections, "whose TLS handshake succeeded, on either side")                             \
   X(tls_sent_by_kernel, "of these, where the kernel encrypts what is sent")                       \
   X(tls_failures, "TLS handshakes that failed")                                                   \
   X(refused, "handshakes that failed, were refused or came too late")                             \
-  X(strangers_dropped, "dropped because they were not admitted in time, or were too many (NetworkOptions::strangers)")
+  X(strangers_dropped,                                                                            \
+    "dropped because they were not admitted in time, or were too many (NetworkOptions::unauthenticated)")
 
 struct TcpCounters {
 #define SPATE_TCP_COUNTER(name, what) std::uint64_t name = 0;

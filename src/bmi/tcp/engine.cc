@@ -118,8 +118,8 @@ void Engine::settle() {
 }
 
 void Engine::begin_grace(Connection& connection, const Op& op) {
-  if (connection.peer->stranger)
-    return state_.lose_later(*connection.peer, Errc::kConnectionLost);  // a stranger gets no grace period
+  if (connection.peer->unauthenticated)
+    return state_.lose_later(*connection.peer, Errc::kConnectionLost);  // an unauthenticated peer gets no grace period
   if (connection.deadline != MonoTime::never()) return;
   connection.grace_position = op.position;
   connections_.set_deadline(connection, std::chrono::milliseconds(state_.tcp_options.cancel_grace_ms));

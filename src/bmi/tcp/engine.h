@@ -59,7 +59,7 @@ class Engine final : public protocol::ModuleBase<Engine, TcpModule, State>, priv
   void begin_grace(Connection& connection, const Op& op) override;
   bool lends(const Peer& peer) const override;
   void control_arrived() override { slices_.control_moved(); }
-  void stranger_asked(Peer& peer) override { state_.strangers.asked(peer.channels[0].connection); }
+  void unauthenticated_asked(Peer& peer) override { state_.unauthenticated_peers.asked(peer.channels[0].connection); }
   TcpCounters& counters() override { return state_.tcp_counters; }
 
   protocol::WakeTimer timer_;

@@ -212,7 +212,7 @@ void EventLoop::on_deadline(Connection& connection) {
                                             : "the process that listens there does not answer";
     return connection_failed(connection, false);
   }
-  if (peer->stranger) return parts_.connections.drop_stranger(connection, "not authenticated in time");
+  if (peer->unauthenticated) return parts_.connections.drop_unauthenticated(connection, "not authenticated in time");
   SendQueue& queue = connection.queue();
   if (!queue.is_front(connection.grace_position) && !queue.has_lent(connection.grace_position)) return;
   parts_.state.peer_log.peer_dropped(connection.remote, "a cancelled message was not taken in time");

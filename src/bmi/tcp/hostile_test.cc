@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strangers and broken or hostile peers. They can lose their connection, and nobody else is affected.
+// Unauthenticated peers and broken or hostile peers. They can lose their connection, and nobody else is affected.
 #include "bmi/tcp/module_fixture.h"
 
 namespace spate::bmi::tcp {
@@ -16,15 +16,15 @@ class Hostile : public ModuleTest {
 };
 
 TEST_F(Hostile, GarbageOnThePort) {
-  RawPeer stranger = connect();
-  EXPECT_TRUE(
-      stranger.write(as_bytes("GET / HTTP/1.1\r\nHost: spate\r\nUser-Agent: something that is no peer\r\n\r\n")));
-  EXPECT_TRUE(drive([&] { return stranger.ended(); }));
+  RawPeer unauthenticated = connect();
+  EXPECT_TRUE(unauthenticated.write(
+      as_bytes("GET / HTTP/1.1\r\nHost: spate\r\nUser-Agent: something that is no peer\r\n\r\n")));
+  EXPECT_TRUE(drive([&] { return unauthenticated.ended(); }));
   EXPECT_EQ(module_->counters().protocol_errors, 1U);
   expect_works();
 }
 
-TEST_F(Hostile, ASilentStrangerIsDroppedAtTheDeadline) {
+TEST_F(Hostile, ASilentUnauthenticatedPeerIsDroppedAtTheDeadline) {
   RawPeer silent = connect();
   RawPeer slow = connect();
   EXPECT_TRUE(slow.write(as_bytes("SPATEtcp")));
@@ -36,17 +36,17 @@ TEST_F(Hostile, ASilentStrangerIsDroppedAtTheDeadline) {
   expect_works();
 }
 
-TEST_F(Hostile, StrangersAreBoundedInNumber) {
+TEST_F(Hostile, UnauthenticatedPeersAreBoundedInNumber) {
   NetworkOptions options;
-  options.strangers.most = 4;
+  options.unauthenticated.most = 4;
   make(TcpOptions(), options);
-  std::deque<RawPeer> strangers;
+  std::deque<RawPeer> unauthenticated_peers;
   for (int i = 0; i < 10; ++i) {
-    strangers.push_back(connect());
+    unauthenticated_peers.push_back(connect());
     settle();
-    EXPECT_FALSE(strangers.back().ended()) << "the newest is kept";
+    EXPECT_FALSE(unauthenticated_peers.back().ended()) << "the newest is kept";
   }
-  EXPECT_EQ(std::ranges::count_if(strangers, [](RawPeer& peer) { return peer.ended(); }), 6);
+  EXPECT_EQ(std::ranges::count_if(unauthenticated_peers, [](RawPeer& peer) { return peer.ended(); }), 6);
   EXPECT_EQ(module_->counters().strangers_dropped, 6U);
   expect_works();
 }
@@ -216,13 +216,14 @@ TEST_F(Hostile, AServerOfAnotherProtocolIsUnreachable) {
   const Address address = network_->lookup(std::array{url}).value();
   const Bytes data(10);
   const OpId op = send(address, 1, data);
-  std::optional<RawPeer> stranger;
+  std::optional<RawPeer> unauthenticated;
   EXPECT_TRUE(drive([&] {
     const int fd = ::accept(listener.get(), nullptr, nullptr);
-    if (fd >= 0) stranger.emplace(UniqueFd(fd));
-    return stranger.has_value();
+    if (fd >= 0) unauthenticated.emplace(UniqueFd(fd));
+    return unauthenticated.has_value();
   }));
-  EXPECT_TRUE(stranger->write(as_bytes("220 mail.example ESMTP, at your service, and far longer than any welcome")));
+  EXPECT_TRUE(
+      unauthenticated->write(as_bytes("220 mail.example ESMTP, at your service, and far longer than any welcome")));
   EXPECT_EQ(finish(op), Errc::kUnreachable);
 }
 

@@ -38,10 +38,12 @@ void Listeners::accepted(UniqueFd socket, Listener& listener) {
   connection->accepted_at = state_.clock.now();
   connection->context = listener.context;
   std::uint32_t timeout_ms = state_.options->connect_timeout_ms;
-  if (state_.options->strangers.apply()) timeout_ms = std::min(timeout_ms, state_.options->strangers.deadline_ms);
+  if (state_.options->unauthenticated.apply())
+    timeout_ms = std::min(timeout_ms, state_.options->unauthenticated.deadline_ms);
   connections_.set_deadline(*connection, std::chrono::milliseconds(timeout_ms));
-  const auto victim = state_.strangers.add(connection, remote.source(), state_.options->strangers, state_.random);
-  if (victim) connections_.drop_stranger(**victim, "too many strangers");
+  const auto victim =
+      state_.unauthenticated_peers.add(connection, remote.source(), state_.options->unauthenticated, state_.random);
+  if (victim) connections_.drop_unauthenticated(**victim, "too many unauthenticated peers");
   if (!listener.secure || connection->closed || tls_.accept(*connection)) return;
   ++state_.tcp_counters.refused;
   connections_.close(connection);
@@ -74,21 +76,21 @@ bool Listeners::on_hello(Connection& connection, const std::byte* bytes) {
   return hello->channel == 0 ? accept_control(connection, *hello) : accept_bulk(connection, *hello, bytes);
 }
 
-/// The stranger is a separate peer until it is admitted. Otherwise a process that has overheard a link's id could
-/// replace another peer.
-Peer& Listeners::stranger(Connection& connection, const Hello& hello) {
+/// The unauthenticated peer is a separate peer until it is admitted. Otherwise a process that has overheard a link's id
+/// could replace another peer.
+Peer& Listeners::unauthenticated_peer(Connection& connection, const Hello& hello) {
   Peer& peer = state_.add_peer();
-  peer.stranger = true;
+  peer.unauthenticated = true;
   peer.came_in(hello.link, connection.context);
   state_.outbox.inbound(peer);
-  connections_.set_deadline(
-      connection,
-      connection.accepted_at + std::chrono::milliseconds(state_.options->strangers.deadline_ms) - state_.clock.now());
+  connections_.set_deadline(connection, connection.accepted_at +
+                                            std::chrono::milliseconds(state_.options->unauthenticated.deadline_ms) -
+                                            state_.clock.now());
   return peer;
 }
 
 Peer& Listeners::returning_peer(Connection& connection, const Hello& hello) {
-  state_.strangers.remove(&connection);
+  state_.unauthenticated_peers.remove(&connection);
   connections_.deadlines().clear(connection);
   if (Peer* known = state_.peers.inbound(hello.link)) {
     connections_.lose_peer(*known, Errc::kConnectionLost);  // the peer has a new connection, so the old ones are dead
@@ -103,8 +105,8 @@ Peer& Listeners::returning_peer(Connection& connection, const Hello& hello) {
 }
 
 bool Listeners::accept_control(Connection& connection, const Hello& hello) {
-  Peer* const peer =
-      &(state_.options->strangers.apply() ? stranger(connection, hello) : returning_peer(connection, hello));
+  Peer* const peer = &(state_.options->unauthenticated.apply() ? unauthenticated_peer(connection, hello)
+                                                               : returning_peer(connection, hello));
   peer->url = connection.remote;
   peer->bulk_count = hello.bulk_connections;
   peer->token = state_.random.next();
@@ -139,7 +141,7 @@ bool Listeners::accept_bulk(Connection& connection, const Hello& hello, const st
 }
 
 /// The acceptor proves that it knows the key before the connector does. Until the connector has proved that, too, the
-/// acceptor treats the connection as a stranger's.
+/// acceptor treats the connection as an unauthenticated peer's.
 bool Listeners::begin_proof(Connection& connection, const Peer& peer, const Hello& hello, const std::byte* bytes) {
   auto handshake = std::make_unique<BulkHandshake>();
   std::copy_n(bytes, kHelloSize, handshake->hello.begin());
@@ -175,7 +177,7 @@ bool Listeners::on_proof(Connection& connection, const std::byte* bytes) {
 }
 
 bool Listeners::open_bulk(Connection& connection, Peer& peer, unsigned channel) {
-  state_.strangers.remove(&connection);
+  state_.unauthenticated_peers.remove(&connection);
   connections_.deadlines().clear(connection);
   set_connection_options(connection.socket(), state_.tcp_options.notsent_lowat_bytes);
   connection.peer = &peer;
@@ -187,7 +189,7 @@ bool Listeners::open_bulk(Connection& connection, Peer& peer, unsigned channel) 
 
 void Listeners::admitted(Peer& peer) {
   Connection& connection = *peer.channels[0].connection;
-  state_.strangers.remove(&connection);
+  state_.unauthenticated_peers.remove(&connection);
   connections_.deadlines().clear(connection);
   // The same process has come back; these are its earlier connections.
   if (Peer* before = state_.peers.set_inbound(peer)) connections_.lose_peer(*before, Errc::kConnectionLost);

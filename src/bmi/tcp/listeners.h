@@ -42,7 +42,7 @@ class Listeners {
   void accepted(UniqueFd socket, Listener& listener);
   bool on_hello(Connection& connection, const std::byte* bytes);
   bool accept_control(Connection& connection, const Hello& hello);
-  Peer& stranger(Connection& connection, const Hello& hello);
+  Peer& unauthenticated_peer(Connection& connection, const Hello& hello);
   Peer& returning_peer(Connection& connection, const Hello& hello);
   bool accept_bulk(Connection& connection, const Hello& hello, const std::byte* bytes);
   bool begin_proof(Connection& connection, const Peer& peer, const Hello& hello, const std::byte* bytes);

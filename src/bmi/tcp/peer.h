@@ -34,7 +34,7 @@ class PeerHost {
   virtual bool lends(const Peer& peer) const = 0;
   /// A message of the control class is being reported to the core.
   virtual void control_arrived() = 0;
-  virtual void stranger_asked(Peer& peer) = 0;
+  virtual void unauthenticated_asked(Peer& peer) = 0;
   virtual TcpCounters& counters() = 0;
 };
 
@@ -101,7 +101,7 @@ class Peer final : public protocol::Peer, public FrameHandler, public SendObserv
   void flush_posted(MessageClass c) override;
   void want(MessageClass c) override;
   void grace(Op& op) override;
-  void stranger_asked() override { host_.stranger_asked(*this); }
+  void unauthenticated_asked() override { host_.unauthenticated_asked(*this); }
 
   Channel& channel_of(MessageClass c, std::uint64_t tag);
   Connection& control() { return *channels[0].connection; }

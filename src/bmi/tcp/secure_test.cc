@@ -52,7 +52,7 @@ class SecureTest : public ModuleTest {
  protected:
   void SetUp() override {
     listen_url_ = "tcp+tls://127.0.0.1:0";
-    options_.strangers.deadline_ms = 5000;
+    options_.unauthenticated.deadline_ms = 5000;
     make(options_with(std::make_shared<tls::OneKey>()), options_);
   }
   void pass(std::uint32_t ms) {
@@ -119,8 +119,8 @@ TEST_F(SecureTest, APeerThatStallsInItsHandshakeIsDroppedAtTheDeadline) {
   EXPECT_EQ(module_->counters().refused, 1U);
 }
 
-TEST_F(SecureTest, TheDeadlineOfStrangersIncludesTheHandshake) {
-  options_.strangers.deadline_ms = 1000;
+TEST_F(SecureTest, TheDeadlineOfUnauthenticatedPeersIncludesTheHandshake) {
+  options_.unauthenticated.deadline_ms = 1000;
   make(options_with(std::make_shared<tls::OneKey>()), options_);
   RawPeer silent = connect();
   RawPeer stalled = connect();

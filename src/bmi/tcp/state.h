@@ -7,11 +7,11 @@
 #include "base/random.h"
 #include "bmi/protocol/peer_log.h"
 #include "bmi/protocol/shared_state.h"
-#include "bmi/strangers.h"
 #include "bmi/tcp/connection.h"
 #include "bmi/tcp/counters.h"
 #include "bmi/tcp/peer.h"
 #include "bmi/tcp/tcp_module.h"
+#include "bmi/unauthenticated_peers.h"
 
 namespace spate::bmi::tcp {
 
@@ -31,7 +31,7 @@ struct State : protocol::SharedState<Peer> {
   PeerHost& host;
   SystemRandom random;
   /// Connections that have sent no hello, and control connections of peers that are not admitted.
-  Strangers<Connection*> strangers;
+  UnauthenticatedPeers<Connection*> unauthenticated_peers;
   TcpCounters tcp_counters;
   protocol::PeerLog peer_log;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzer of the whole module. Its input is a script of what strangers and peers do on their sockets and what this side
-// posts in the meantime. Every posted operation must end, no more may be kept than was granted, and a correct peer must
-// be served afterwards.
+// Fuzzer of the whole module. Its input is a script of what unauthenticated peers and peers do on their sockets and
+// what this side posts in the meantime. Every posted operation must end, no more may be kept than was granted, and a
+// correct peer must be served afterwards.
 #include <poll.h>
 #include <sys/socket.h>
 

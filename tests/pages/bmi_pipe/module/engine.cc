@@ -68,7 +68,7 @@ class Engine final : public protocol::ModuleBase<Engine, Module, State>, private
   // PeerHost.
   void connect(Peer& peer) override { links_.connect(peer); }
   void watch_room(Link& link, bool watch) override { links_.watch_room(link, watch); }
-  void stranger_asked(Peer& peer) override { state_.strangers.asked(peer.link); }
+  void unauthenticated_asked(Peer& peer) override { state_.unauthenticated_peers.asked(peer.link); }
 
   Links links_{state_};
 };

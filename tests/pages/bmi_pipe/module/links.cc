@@ -36,7 +36,7 @@ Link* Links::add(UniqueFd socket) {
 
 void Links::close(Link& link) {
   deadlines_.clear(link);
-  state_.strangers.remove(&link);
+  state_.unauthenticated_peers.remove(&link);
   events_.remove(link.socket.get());
   link.socket.reset();
   const auto found = open_.find(&link);
@@ -68,7 +68,7 @@ void Links::drop(Link& link, std::string_view why) {
   Peer* const peer = link.peer;
   const bool connecting = peer != nullptr && peer->state == PeerPhase::kConnecting;
   if (connecting) peer->failure = why;
-  if (!connecting) state_.peer_log.stranger_dropped(link.remote, why);
+  if (!connecting) state_.peer_log.unauthenticated_dropped(link.remote, why);
   if (peer == nullptr) return close(link);
   lose_peer(*peer, connecting ? Errc::kUnreachable : Errc::kConnectionLost);
 }
@@ -114,22 +114,24 @@ void Links::accept_from(Listener& listener) {
 }
 
 void Links::accepted(UniqueFd socket, const Listener& listener) {
-  if (!is_trusted(socket.get())) return state_.peer_log.stranger_dropped(listener.url, "it belongs to another user");
+  if (!is_trusted(socket.get()))
+    return state_.peer_log.unauthenticated_dropped(listener.url, "it belongs to another user");
   Link* const link = add(std::move(socket));
   if (link == nullptr) return state_.peer_log.out_of_descriptors();
   link->remote = listener.url;
   link->context = listener.context;
   link->accepted_at = state_.clock.now();
-  const StrangerLimits& limits = state_.options->strangers;
+  const UnauthenticatedPeerLimits& limits = state_.options->unauthenticated;
   std::uint32_t timeout_ms = state_.options->connect_timeout_ms;
   if (limits.apply()) timeout_ms = std::min(timeout_ms, limits.deadline_ms);
   deadlines_.set(*link, link->accepted_at + milliseconds(timeout_ms));
-  const auto victim = state_.strangers.add(link, "this user", limits, state_.random);
-  if (victim) drop(**victim, "too many strangers");
+  const auto victim = state_.unauthenticated_peers.add(link, "this user", limits, state_.random);
+  if (victim) drop(**victim, "too many unauthenticated peers");
 }
 
 void Links::on_hello(Link& link, const Hello& hello) {
-  Peer& peer = state_.options->strangers.apply() ? stranger(link, hello) : returning_peer(link, hello);
+  Peer& peer =
+      state_.options->unauthenticated.apply() ? unauthenticated_peer(link, hello) : returning_peer(link, hello);
   peer.url = link.remote;
   peer.state = PeerPhase::kUp;
   peer.link = &link;
@@ -139,19 +141,19 @@ void Links::on_hello(Link& link, const Hello& hello) {
   peer.connected(hello.limits);
 }
 
-/// The stranger is a separate peer until it is admitted. Otherwise a process that has learnt a link's id could replace
-/// another peer.
-Peer& Links::stranger(Link& link, const Hello& hello) {
+/// The unauthenticated peer is a separate peer until it is admitted. Otherwise a process that has learnt a link's id
+/// could replace another peer.
+Peer& Links::unauthenticated_peer(Link& link, const Hello& hello) {
   Peer& peer = state_.add_peer();
-  peer.stranger = true;
+  peer.unauthenticated = true;
   peer.came_in(hello.link, link.context);
   state_.outbox.inbound(peer);
-  deadlines_.set(link, link.accepted_at + milliseconds(state_.options->strangers.deadline_ms));
+  deadlines_.set(link, link.accepted_at + milliseconds(state_.options->unauthenticated.deadline_ms));
   return peer;
 }
 
 Peer& Links::returning_peer(Link& link, const Hello& hello) {
-  state_.strangers.remove(&link);
+  state_.unauthenticated_peers.remove(&link);
   deadlines_.clear(link);
   if (Peer* known = state_.peers.inbound(hello.link)) {
     lose_peer(*known, Errc::kConnectionLost);  // the peer has a new link, so the old one is dead
@@ -166,7 +168,7 @@ Peer& Links::returning_peer(Link& link, const Hello& hello) {
 }
 
 void Links::admitted(Peer& peer) {
-  state_.strangers.remove(peer.link);
+  state_.unauthenticated_peers.remove(peer.link);
   deadlines_.clear(*peer.link);
   // The same process has come back; this is its earlier link.
   if (Peer* before = state_.peers.set_inbound(peer)) lose_peer(*before, Errc::kConnectionLost);

@@ -14,7 +14,7 @@
 #include "bmi/protocol/peer_log.h"
 #include "bmi/protocol/shared_state.h"
 #include "bmi/protocol/wake_timer.h"
-#include "bmi/strangers.h"
+#include "bmi/unauthenticated_peers.h"
 
 namespace spate::bmi::pipe {
 
@@ -30,7 +30,7 @@ struct State : protocol::SharedState<Peer> {
   const Clock& clock;
   PeerHost& host;
   SystemRandom random;
-  Strangers<Link*> strangers;  // links that have sent no hello, or whose peer is not admitted
+  UnauthenticatedPeers<Link*> unauthenticated_peers;  // links that have sent no hello, or whose peer is not admitted
   protocol::PeerLog peer_log;
 };
 
@@ -70,7 +70,7 @@ class Links {
   void read(Link& link);
   bool on_packet(Link& link, ByteView packet);
   void on_hello(Link& link, const Hello& hello);
-  Peer& stranger(Link& link, const Hello& hello);
+  Peer& unauthenticated_peer(Link& link, const Hello& hello);
   Peer& returning_peer(Link& link, const Hello& hello);
   void expire();
 

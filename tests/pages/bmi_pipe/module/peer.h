@@ -47,7 +47,7 @@ class PeerHost {
   virtual void connect(Peer& peer) = 0;
   /// Has epoll report room in the socket, or no longer.
   virtual void watch_room(Link& link, bool watch) = 0;
-  virtual void stranger_asked(Peer& peer) = 0;
+  virtual void unauthenticated_asked(Peer& peer) = 0;
 };
 
 /// See protocol::Peer. Life cycle: made by a lookup or by an inbound connection -> connected() -> disconnected(), and
@@ -84,7 +84,7 @@ class Peer final : public protocol::Peer {
     if (state == protocol::PeerPhase::kIdle) host_.connect(*this);
   }
   void grace(protocol::Op& /*op*/) override {}  // a cancelled send ends at once, because frames are copies
-  void stranger_asked() override { host_.stranger_asked(*this); }
+  void unauthenticated_asked() override { host_.unauthenticated_asked(*this); }
 
   protocol::FrameQueue& queue_of(MessageClass c) { return queues_[protocol::index_of(c)]; }
   bool on_frame(const protocol::Header& header, ByteView payload);

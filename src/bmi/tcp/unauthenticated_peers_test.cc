@@ -26,10 +26,10 @@ extern "C" int epoll_ctl(int set, int operation, int fd, epoll_event* event) noe
 namespace spate::bmi::tcp {
 namespace {
 
-class StrangersTest : public ModuleTest {
+class UnauthenticatedPeersTest : public ModuleTest {
  protected:
   void SetUp() override {
-    options_.strangers.deadline_ms = 5000;
+    options_.unauthenticated.deadline_ms = 5000;
     make(TcpOptions(), options_);
   }
   void TearDown() override { adds_left = -1; }
@@ -47,7 +47,7 @@ class StrangersTest : public ModuleTest {
   NetworkOptions options_;
 };
 
-TEST_F(StrangersTest, AStrangerIsDroppedAtTheDeadline) {
+TEST_F(UnauthenticatedPeersTest, AnUnauthenticatedPeerIsDroppedAtTheDeadline) {
   RawPeer peer = connect();
   handshake(peer, hello());
   introduce(peer);
@@ -58,7 +58,7 @@ TEST_F(StrangersTest, AStrangerIsDroppedAtTheDeadline) {
   EXPECT_EQ(module_->counters().strangers_dropped, 1U);
 }
 
-TEST_F(StrangersTest, TheTimeRunsFromTheConnectionOn) {
+TEST_F(UnauthenticatedPeersTest, TheTimeRunsFromTheConnectionOn) {
   RawPeer peer = connect();
   settle();
   pass(2900);  // within the connect timeout
@@ -69,8 +69,8 @@ TEST_F(StrangersTest, TheTimeRunsFromTheConnectionOn) {
 }
 
 /// The shorter of both times counts until the transport's own greeting has come.
-TEST_F(StrangersTest, AConnectionThatSaysNothingIsClosedAtTheDeadline) {
-  options_.strangers.deadline_ms = 1000;
+TEST_F(UnauthenticatedPeersTest, AConnectionThatSaysNothingIsClosedAtTheDeadline) {
+  options_.unauthenticated.deadline_ms = 1000;
   make(TcpOptions(), options_);
   RawPeer silent = connect();
   RawPeer slow = connect();
@@ -83,7 +83,7 @@ TEST_F(StrangersTest, AConnectionThatSaysNothingIsClosedAtTheDeadline) {
   EXPECT_TRUE(drive([&] { return silent.ended() && slow.ended(); }));
 }
 
-TEST_F(StrangersTest, AConnectionThatSaysNothingIsClosedAfterTheTimeForConnecting) {
+TEST_F(UnauthenticatedPeersTest, AConnectionThatSaysNothingIsClosedAfterTheTimeForConnecting) {
   RawPeer silent = connect();
   settle();
   pass(network_->options().connect_timeout_ms - 1);
@@ -92,7 +92,7 @@ TEST_F(StrangersTest, AConnectionThatSaysNothingIsClosedAfterTheTimeForConnectin
   EXPECT_TRUE(drive([&] { return silent.ended(); }));
 }
 
-TEST_F(StrangersTest, AnAdmittedPeerStaysAndGetsTheWholeWindow) {
+TEST_F(UnauthenticatedPeersTest, AnAdmittedPeerStaysAndGetsTheWholeWindow) {
   RawPeer peer = connect();
   admitted(peer, hello());
   pass(60'000);
@@ -104,7 +104,7 @@ TEST_F(StrangersTest, AnAdmittedPeerStaysAndGetsTheWholeWindow) {
   EXPECT_EQ(module_->counters().strangers_dropped, 0U);
 }
 
-TEST_F(StrangersTest, MessagesOfAStrangerAreBufferedUpToItsLimit) {
+TEST_F(UnauthenticatedPeersTest, MessagesOfAnUnauthenticatedPeerAreBufferedUpToItsLimit) {
   for (const FrameType type : {FrameType::kEager, FrameType::kUnexpected}) {
     take_unexpected_ = false;
     RawPeer peer = connect();
@@ -119,10 +119,10 @@ TEST_F(StrangersTest, MessagesOfAStrangerAreBufferedUpToItsLimit) {
   }
 }
 
-TEST_F(StrangersTest, AnnouncementsAreBounded) {
+TEST_F(UnauthenticatedPeersTest, AnnouncementsAreBounded) {
   RawPeer peer = connect();
   handshake(peer, hello());
-  const std::uint32_t most = options_.strangers.announced;
+  const std::uint32_t most = options_.unauthenticated.announced;
   for (std::uint64_t i = 0; i < most; ++i) EXPECT_TRUE(peer.write_frame(frame(FrameType::kAnnounce, i, 1 << 30)));
   settle();
   EXPECT_FALSE(peer.ended());
@@ -130,7 +130,7 @@ TEST_F(StrangersTest, AnnouncementsAreBounded) {
   EXPECT_TRUE(drive([&] { return peer.ended(); }));
 }
 
-TEST_F(StrangersTest, AStrangerHasNoBulkConnections) {
+TEST_F(UnauthenticatedPeersTest, AnUnauthenticatedPeerHasNoBulkConnections) {
   Hello h = hello();
   RawPeer peer = connect();
   const Welcome welcome = handshake(peer, h);
@@ -143,20 +143,20 @@ TEST_F(StrangersTest, AStrangerHasNoBulkConnections) {
   EXPECT_EQ(handshake(later, h).status, Errc::kOk);
 }
 
-TEST_F(StrangersTest, StrangersOfOneSourceAreLimitedInNumber) {
-  std::deque<RawPeer> strangers;
+TEST_F(UnauthenticatedPeersTest, UnauthenticatedPeersOfOneSourceAreLimitedInNumber) {
+  std::deque<RawPeer> unauthenticated_peers;
   for (int i = 0; i < 60; ++i) {
-    strangers.push_back(connect());
-    handshake(strangers.back(), hello());
-    EXPECT_TRUE(strangers.back().write_frame(frame(FrameType::kEager, 1, 10'000), Bytes(10'000)));
+    unauthenticated_peers.push_back(connect());
+    handshake(unauthenticated_peers.back(), hello());
+    EXPECT_TRUE(unauthenticated_peers.back().write_frame(frame(FrameType::kEager, 1, 10'000), Bytes(10'000)));
     settle();
   }
-  const auto left = std::ranges::count_if(strangers, [](RawPeer& peer) { return !peer.ended(); });
-  EXPECT_EQ(left, options_.strangers.most_of_a_source);
-  EXPECT_EQ(module_->counters().strangers_dropped, 60U - options_.strangers.most_of_a_source);
+  const auto left = std::ranges::count_if(unauthenticated_peers, [](RawPeer& peer) { return !peer.ended(); });
+  EXPECT_EQ(left, options_.unauthenticated.most_of_a_source);
+  EXPECT_EQ(module_->counters().strangers_dropped, 60U - options_.unauthenticated.most_of_a_source);
 }
 
-TEST_F(StrangersTest, AStrangerWithAKnownLinkIdDropsNoConnection) {
+TEST_F(UnauthenticatedPeersTest, AnUnauthenticatedPeerWithAKnownLinkIdDropsNoConnection) {
   const Hello h = hello();
   RawPeer honest = connect();
   const Address first = admitted(honest, h);
@@ -171,7 +171,7 @@ TEST_F(StrangersTest, AStrangerWithAKnownLinkIdDropsNoConnection) {
   EXPECT_FALSE(thief.ended());
 }
 
-TEST_F(StrangersTest, MessagesOfAStrangerAreForgottenWithIt) {
+TEST_F(UnauthenticatedPeersTest, MessagesOfAnUnauthenticatedPeerAreForgottenWithIt) {
   TcpOptions tcp;
   tcp.gone_peers_kept = 2;
   make(tcp, options_);
@@ -189,7 +189,7 @@ TEST_F(StrangersTest, MessagesOfAStrangerAreForgottenWithIt) {
   EXPECT_EQ(arrived_.size(), 2U) << "messages of peers that are remembered";
 }
 
-TEST_F(StrangersTest, AWatchThatTheKernelRefusesCostsTheConnection) {
+TEST_F(UnauthenticatedPeersTest, AWatchThatTheKernelRefusesCostsTheConnection) {
   adds_left = 0;
   RawPeer unlucky = connect();
   EXPECT_TRUE(drive([&] { return unlucky.ended(); }));

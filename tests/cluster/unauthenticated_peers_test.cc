@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strangers at the meta server. A peer without a proved key must hold neither connections nor memory for long.
+// Unauthenticated peers at the meta server. A peer without a proved key must hold neither connections nor memory for
+// long.
 
 #include <algorithm>
 #include <deque>
@@ -33,17 +34,17 @@ Bytes ping(FsId fs, std::size_t payload) {
   return bytes;
 }
 
-/// The results of a run with strangers.
+/// The results of a run with unauthenticated peers.
 struct Visit {
-  std::size_t connected = 0;    // strangers, one second after they have connected
+  std::size_t connected = 0;    // unauthenticated peers, one second after they have connected
   Errc honest = Errc::kOk;      // result of a client that connects then
-  bool greedy_dropped = false;  // whether a stranger that sends too much was dropped
-  std::size_t left = 0;         // strangers that are still connected at the end
+  bool greedy_dropped = false;  // whether an unauthenticated peer that sends too much was dropped
+  std::size_t left = 0;         // unauthenticated peers that are still connected at the end
 };
 
-class Strangers {
+class UnauthenticatedPeers {
  public:
-  explicit Strangers(Plant plant) : world_(options(plant)) {}
+  explicit UnauthenticatedPeers(Plant plant) : world_(options(plant)) {}
 
   Visit run() {
     Visit visit;
@@ -54,7 +55,7 @@ class Strangers {
     visit.honest = call(world_, honest, honest.client().mkdir(client::path_from_root("d"), {})).code();
     RawPeer& greedy = come();
     world_.run_for(std::chrono::milliseconds(100));
-    greedy.send_unexpected(bmi::Tag(1), ping(world_.settings().map.fs, 2 * stranger_limits().buffered_bytes));
+    greedy.send_unexpected(bmi::Tag(1), ping(world_.settings().map.fs, 2 * unauthenticated_limits().buffered_bytes));
     world_.run_for(std::chrono::seconds(1));
     visit.greedy_dropped = greedy.losses() > 0;
     world_.run_for(std::chrono::seconds(10));
@@ -83,17 +84,17 @@ class Strangers {
   std::deque<RawPeer> crowd_;
 };
 
-TEST(StrangersTest, TakeBoundedMemoryAndBlockNobody) {
-  const Visit visit = Strangers(Plant::kNone).run();
-  EXPECT_LE(visit.connected, stranger_limits().most);
+TEST(UnauthenticatedPeersTest, TakeBoundedMemoryAndBlockNobody) {
+  const Visit visit = UnauthenticatedPeers(Plant::kNone).run();
+  EXPECT_LE(visit.connected, unauthenticated_limits().most);
   EXPECT_EQ(visit.honest, Errc::kOk);
   EXPECT_TRUE(visit.greedy_dropped);
   EXPECT_EQ(visit.left, 0U);
 }
 
-TEST(StrangersTest, WithoutLimitsAreFound) {
-  const Visit visit = Strangers(Plant::kEndlessStrangers).run();
-  EXPECT_GT(visit.connected, stranger_limits().most);
+TEST(UnauthenticatedPeersTest, WithoutLimitsAreFound) {
+  const Visit visit = UnauthenticatedPeers(Plant::kEndlessStrangers).run();
+  EXPECT_GT(visit.connected, unauthenticated_limits().most);
   EXPECT_FALSE(visit.greedy_dropped);
   EXPECT_GT(visit.left, 0U);
 }

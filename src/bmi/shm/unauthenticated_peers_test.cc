@@ -7,10 +7,10 @@
 namespace spate::bmi::shm {
 namespace {
 
-class ShmStrangersTest : public ModuleTest {
+class ShmUnauthenticatedPeersTest : public ModuleTest {
  protected:
   void SetUp() override {
-    options_.strangers.deadline_ms = 5000;
+    options_.unauthenticated.deadline_ms = 5000;
     make({}, options_);
     client_ = &start({}, {});
     to_server_ = client_->lookup(url_);
@@ -26,7 +26,7 @@ class ShmStrangersTest : public ModuleTest {
   Address to_server_;
 };
 
-TEST_F(ShmStrangersTest, AStrangerIsDroppedAtTheDeadline) {
+TEST_F(ShmUnauthenticatedPeersTest, AnUnauthenticatedPeerIsDroppedAtTheDeadline) {
   introduce(*client_, to_server_);
   pass(4999);
   EXPECT_TRUE(connected());
@@ -36,9 +36,9 @@ TEST_F(ShmStrangersTest, AStrangerIsDroppedAtTheDeadline) {
 }
 
 /// The shorter of both times counts until the transport's own greeting has come.
-TEST_F(ShmStrangersTest, AConnectionThatSaysNothingIsClosedAtTheDeadline) {
+TEST_F(ShmUnauthenticatedPeersTest, AConnectionThatSaysNothingIsClosedAtTheDeadline) {
   for (const std::uint32_t deadline_ms : {1000U, 5000U}) {
-    options_.strangers.deadline_ms = deadline_ms;
+    options_.unauthenticated.deadline_ms = deadline_ms;
     make({}, options_);
     const std::uint32_t timeout_ms = std::min(deadline_ms, (*server_)->options().connect_timeout_ms);
     RawPeer silent(url_);
@@ -50,7 +50,7 @@ TEST_F(ShmStrangersTest, AConnectionThatSaysNothingIsClosedAtTheDeadline) {
   }
 }
 
-TEST_F(ShmStrangersTest, TheTimeRunsFromTheConnectionOn) {
+TEST_F(ShmUnauthenticatedPeersTest, TheTimeRunsFromTheConnectionOn) {
   RawPeer peer(url_);
   settle();
   pass(2900);  // within the time for connecting
@@ -62,7 +62,7 @@ TEST_F(ShmStrangersTest, TheTimeRunsFromTheConnectionOn) {
   EXPECT_TRUE(drive([&] { return peer.closed(); }));
 }
 
-TEST_F(ShmStrangersTest, AnAdmittedPeerStays) {
+TEST_F(ShmUnauthenticatedPeersTest, AnAdmittedPeerStays) {
   (*server_)->admit(introduce(*client_, to_server_));
   pass(60'000);
   EXPECT_TRUE(connected());
@@ -71,7 +71,7 @@ TEST_F(ShmStrangersTest, AnAdmittedPeerStays) {
   EXPECT_TRUE(drive([&] { return server_->arrived.size() == 1; }));
 }
 
-TEST_F(ShmStrangersTest, AStrangerCannotMakeTheServerBufferMoreThanItsLimit) {
+TEST_F(ShmUnauthenticatedPeersTest, AnUnauthenticatedPeerCannotMakeTheServerBufferMoreThanItsLimit) {
   introduce(*client_, to_server_);
   const Bytes eager(10'000);
   client_->send(to_server_, 1, eager);
@@ -81,17 +81,17 @@ TEST_F(ShmStrangersTest, AStrangerCannotMakeTheServerBufferMoreThanItsLimit) {
   EXPECT_TRUE(drive([&] { return !connected(); }));
 }
 
-TEST_F(ShmStrangersTest, AnnouncementsAreBounded) {
+TEST_F(ShmUnauthenticatedPeersTest, AnnouncementsAreBounded) {
   introduce(*client_, to_server_);
   const Bytes large(1 << 20);
-  for (std::uint32_t i = 0; i < options_.strangers.announced; ++i) client_->send(to_server_, i, large);
+  for (std::uint32_t i = 0; i < options_.unauthenticated.announced; ++i) client_->send(to_server_, i, large);
   settle();
   EXPECT_TRUE(connected());
   client_->send(to_server_, 1000, large);
   EXPECT_TRUE(drive([&] { return !connected(); }));
 }
 
-TEST_F(ShmStrangersTest, AStrangersMemoryIsNotMapped) {
+TEST_F(ShmUnauthenticatedPeersTest, AnUnauthenticatedPeersMemoryIsNotMapped) {
   introduce(*client_, to_server_);
   const MutableByteView memory = (*client_)->mem_alloc(1 << 20);
   const OpId op = client_->send(to_server_, 1, memory);
@@ -100,7 +100,7 @@ TEST_F(ShmStrangersTest, AStrangersMemoryIsNotMapped) {
   (*client_)->mem_free(memory);
 }
 
-TEST_F(ShmStrangersTest, AStrangerSharesLittleMemory) {
+TEST_F(ShmUnauthenticatedPeersTest, AnUnauthenticatedPeerSharesLittleMemory) {
   constexpr std::uint64_t kMost = 64 * 1024;
   for (const std::uint16_t version : {std::uint16_t{1}, std::uint16_t{2}}) {
     RawPeer peer(url_);
@@ -112,7 +112,7 @@ TEST_F(ShmStrangersTest, AStrangerSharesLittleMemory) {
   }
 }
 
-TEST_F(ShmStrangersTest, AnAdmittedPeerHasTheFullLanes) {
+TEST_F(ShmUnauthenticatedPeersTest, AnAdmittedPeerHasTheFullLanes) {
   RawPeer peer(url_);
   const Welcome welcome = handshake(peer);
   (*server_)->admit(introduce(peer));
@@ -123,7 +123,7 @@ TEST_F(ShmStrangersTest, AnAdmittedPeerHasTheFullLanes) {
   EXPECT_EQ(peer.full_lanes().size(), full_lanes_size(welcome.geometry));
 }
 
-TEST_F(ShmStrangersTest, AStrangerThatTakesTheFullLanesIsDropped) {
+TEST_F(ShmUnauthenticatedPeersTest, AnUnauthenticatedPeerThatTakesTheFullLanesIsDropped) {
   for (const MessageClass c : {MessageClass::kControl, MessageClass::kBulk}) {
     RawPeer peer(url_);
     handshake(peer);
@@ -133,7 +133,7 @@ TEST_F(ShmStrangersTest, AStrangerThatTakesTheFullLanesIsDropped) {
   EXPECT_EQ(server_->counters().protocol_errors, 2U);
 }
 
-TEST_F(ShmStrangersTest, APeerThatWidensTwiceIsDropped) {
+TEST_F(ShmUnauthenticatedPeersTest, APeerThatWidensTwiceIsDropped) {
   RawPeer peer(url_);
   handshake(peer);
   (*server_)->admit(introduce(peer));
@@ -145,14 +145,14 @@ TEST_F(ShmStrangersTest, APeerThatWidensTwiceIsDropped) {
   EXPECT_TRUE(drive([&] { return peer.closed(); }));
 }
 
-TEST_F(ShmStrangersTest, MessagesKeepTheirOrderWhileTheLanesChange) {
+TEST_F(ShmUnauthenticatedPeersTest, MessagesKeepTheirOrderWhileTheLanesChange) {
   constexpr std::uint64_t kMessages = 200;
   const Address to_client = introduce(*client_, to_server_);
   const Bytes some(3000);
   for (std::uint64_t i = 0; i < kMessages; ++i) {
     if (i == kMessages / 2) (*server_)->admit(to_client);
     (void)server_->request(to_client, i, some);
-    // More messages would exceed the limits of a stranger.
+    // More messages would exceed the limits of an unauthenticated peer.
     if (i > kMessages / 2) (void)client_->request(to_server_, i, some);
     if (i % 7 == 0) step();
   }
@@ -164,7 +164,7 @@ TEST_F(ShmStrangersTest, MessagesKeepTheirOrderWhileTheLanesChange) {
   }
 }
 
-TEST_F(ShmStrangersTest, APeerOfVersion1KeepsNarrowLanes) {
+TEST_F(ShmUnauthenticatedPeersTest, APeerOfVersion1KeepsNarrowLanes) {
   RawPeer peer(url_);
   Hello hello = RawPeer::hello();
   hello.version_max = 1;
@@ -182,15 +182,15 @@ TEST_F(ShmStrangersTest, APeerOfVersion1KeepsNarrowLanes) {
   EXPECT_EQ(server_->completion(out).status, Errc::kOk);
 }
 
-TEST_F(ShmStrangersTest, StrangersOfOneUserAreLimitedInNumber) {
-  std::vector<std::unique_ptr<RawPeer>> strangers;
+TEST_F(ShmUnauthenticatedPeersTest, UnauthenticatedPeersOfOneUserAreLimitedInNumber) {
+  std::vector<std::unique_ptr<RawPeer>> unauthenticated_peers;
   for (int i = 0; i < 60; ++i) {
-    strangers.push_back(std::make_unique<RawPeer>(url_));
-    handshake(*strangers.back());
+    unauthenticated_peers.push_back(std::make_unique<RawPeer>(url_));
+    handshake(*unauthenticated_peers.back());
   }
   settle();
-  const auto left = std::ranges::count_if(strangers, [](const auto& peer) { return !peer->closed(); });
-  EXPECT_EQ(left, options_.strangers.most_of_a_source);
+  const auto left = std::ranges::count_if(unauthenticated_peers, [](const auto& peer) { return !peer->closed(); });
+  EXPECT_EQ(left, options_.unauthenticated.most_of_a_source);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strangers: the accepted connections of a module whose peers are not admitted yet. It chooses which one to drop when
-// there are too many. docs/security.md, "Network".
+// Unauthenticated peers: the accepted connections of a module whose peers are not admitted yet. It chooses which one to
+// drop when there are too many. docs/security.md, "Network".
 #pragma once
 
 #include <cstddef>
@@ -16,17 +16,18 @@
 
 namespace spate::bmi {
 
-/// `Key` names a stranger; the module chooses the type (a pointer to its connection, a PeerId). A source is where a
-/// stranger comes from, as the module defines it: one machine, one user. Not thread-safe: the module's lock guards it.
+/// `Key` names an unauthenticated peer; the module chooses the type (a pointer to its connection, a PeerId). A source
+/// is where a unauthenticated peer comes from, as the module defines it: one machine, one user. Not thread-safe: the
+/// module's lock guards it.
 template <typename Key>
-class Strangers {
+class UnauthenticatedPeers {
  public:
-  /// Adds a stranger that is not in the table. If the limits hold, it returns nothing. Otherwise it returns the
-  /// stranger to drop, which is still in the table: one of the same source if that source has too many, else one of the
-  /// most crowded source. It prefers strangers that have asked for nothing yet, so that a flood of mere connections
-  /// does not push out peers whose handshake is under way. Among these it chooses at random, so that an attacker cannot
-  /// choose the victim. O(sources).
-  std::optional<Key> add(Key key, const std::string& source, const StrangerLimits& limits, Random& random) {
+  /// Adds an unauthenticated peer that is not in the table. If the limits hold, it returns nothing. Otherwise it
+  /// returns the unauthenticated peer to drop, which is still in the table: one of the same source if that source has
+  /// too many, else one of the most crowded source. It prefers unauthenticated peers that have asked for nothing yet,
+  /// so that a flood of mere connections does not push out peers whose handshake is under way. Among these it chooses
+  /// at random, so that an attacker cannot choose the victim. O(sources).
+  std::optional<Key> add(Key key, const std::string& source, const UnauthenticatedPeerLimits& limits, Random& random) {
     Group& same = by_source_[source];
     same.silent.push_back(key);
     source_of_.emplace(key, source);
@@ -36,7 +37,7 @@ class Strangers {
     return crowd == nullptr ? std::nullopt : other_of(*crowd, key, random);
   }
 
-  /// The stranger has sent a request. Unknown key: no effect.
+  /// The unauthenticated peer has sent a request. Unknown key: no effect.
   void asked(Key key) {
     const auto found = source_of_.find(key);
     if (found == source_of_.end()) return;
@@ -44,7 +45,7 @@ class Strangers {
     if (std::erase(group.silent, key) > 0) group.asking.push_back(key);
   }
 
-  /// The stranger was admitted, or is gone. Unknown key: no effect.
+  /// The unauthenticated peer was admitted, or is gone. Unknown key: no effect.
   void remove(Key key) {
     const auto found = source_of_.find(key);
     if (found == source_of_.end()) return;
@@ -55,7 +56,7 @@ class Strangers {
     source_of_.erase(found);
   }
 
-  /// A stranger for which `wanted(key)` holds. O(strangers).
+  /// An unauthenticated peer for which `wanted(key)` holds. O(unauthenticated peers).
   template <typename Wanted>
   std::optional<Key> find_if(Wanted wanted) const {
     for (const auto& [key, source] : source_of_) {
@@ -67,7 +68,7 @@ class Strangers {
   std::size_t size() const { return source_of_.size(); }
 
  private:
-  /// The strangers of one source.
+  /// The unauthenticated peers of one source.
   struct Group {
     std::vector<Key> silent;  // in the order of arrival
     std::vector<Key> asking;
@@ -75,7 +76,7 @@ class Strangers {
   };
 
   /// Returns the source with the most members, without counting the newest member of `own`. Among equal sources it
-  /// chooses at random. Null: there is no other stranger.
+  /// chooses at random. Null: there is no other unauthenticated peer.
   const Group* most_crowded(const Group& own, Random& random) const {
     const Group* crowd = nullptr;
     std::size_t most = 1;
@@ -89,7 +90,8 @@ class Strangers {
     }
     return crowd;
   }
-  /// Returns a member other than `key`, which is the newest stranger. Nothing when there is no other member.
+  /// Returns a member other than `key`, which is the newest unauthenticated peer. Nothing when there is no other
+  /// member.
   static std::optional<Key> other_of(const Group& group, Key key, Random& random) {
     const std::size_t silent = group.silent.size() - (!group.silent.empty() && group.silent.back() == key ? 1 : 0);
     const std::vector<Key>& members = silent > 0 ? group.silent : group.asking;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Strangers without a key hold a bounded share of a server's memory, descriptors and time, and a client gets in while they
+"""Peers without a key hold a bounded share of a server's memory, descriptors and time, and a client gets in while they
 come. Attacks: unclaimed messages of many connections; answers that nobody takes; a flood of new connections; silence; one
 address that takes all places; lanes of shared memory that are filled again and again."""
 import os
@@ -20,8 +20,8 @@ from paths import up_by_shm
 from shm_peer import BULK, CONTROL, Refused, ShmPeer
 
 META = 1
-MOST = 256  # bmi/network.h: StrangerLimits
-DEADLINE = 5  # s, assembly/registry.cc: a stranger that is kept longer than this is dropped in any case
+MOST = 256  # bmi/network.h: UnauthenticatedPeerLimits
+DEADLINE = 5  # s, assembly/registry.cc: an unauthenticated peer that is kept longer than this is dropped in any case
 SILENT = 40
 
 
@@ -35,7 +35,7 @@ class Scene:
         return wire.Connection(self.fs.port, self.fs_id, source=source)
 
     def asking(self, source):
-        """A stranger whose handshake is under way."""
+        """An unauthenticated peer whose handshake is under way."""
         peer = self.peer(source)
         check(peer.hello_tcp() == wire.OK and peer.hello()[0] == wire.OK, "no hello")
         return peer
@@ -98,9 +98,9 @@ def silent(scene):
         check(peer.hello()[0] == wire.OK, "no hello")
         held.append(peer)
     for peer in held:
-        check(peer.closed_within(15), "a stranger is kept for ever")
-    lines = [line for line in scene.fs.log(META).splitlines() if "stranger dropped: not authenticated in time" in line]
-    check(0 < len(lines) < SILENT, "%d lines in the log for %d strangers" % (len(lines), SILENT))
+        check(peer.closed_within(15), "an unauthenticated peer is kept for ever")
+    lines = [line for line in scene.fs.log(META).splitlines() if "unauthenticated peer dropped: not authenticated in time" in line]
+    check(0 < len(lines) < SILENT, "%d lines in the log for %d unauthenticated peers" % (len(lines), SILENT))
 
 
 def answers_not_taken(scene):
@@ -159,7 +159,7 @@ def entry_under_flood(scene):
 
 
 def one_address(scene):
-    """One address takes all places, by strangers that are as far in their handshake as anybody. Strangers of other
+    """One address takes all places, by unauthenticated peers that are as far in their handshake as anybody. Unauthenticated peers of other
     addresses come in and stay, however many of that address follow."""
     for _ in range(5):
         crowd = [scene.asking("127.0.0.2") for _ in range(MOST)]
@@ -173,8 +173,8 @@ def one_address(scene):
             peer.socket.close()
         if slow:
             continue  # those that are closed may have had their time
-        check(not closed, "%d of %d strangers were dropped for those of another address" % (len(closed), len(others)))
-        check(gone >= MOST, "only %d of %d strangers of one address were dropped" % (gone, len(crowd)))
+        check(not closed, "%d of %d unauthenticated peers were dropped for those of another address" % (len(closed), len(others)))
+        check(gone >= MOST, "only %d of %d unauthenticated peers of one address were dropped" % (gone, len(crowd)))
         return
     print("this machine is too slow to tell")
 
@@ -203,7 +203,7 @@ def by_shared_memory(path, ready, go_on):
 
 
 def shm_lanes(scene):
-    """The memory that a server shares with strangers is small, and an honest client gets in next to them."""
+    """The memory that a server shares with unauthenticated peers is small, and an honest client gets in next to them."""
     memory, descriptors, shared = scene.memory(), scene.descriptors(), scene.shared()
     (ready, tell_ready), (go_on, tell_go_on) = os.pipe(), os.pipe()
     child = os.fork()
@@ -220,7 +220,7 @@ def shm_lanes(scene):
         held = int(os.read(ready, 20) or b"0")
         check(held >= 32, "only %d of the attacker's connections are there" % held)
         grown, more = scene.shared() - shared, scene.descriptors() - descriptors
-        check(grown < 24, "%d strangers share %d MiB with the server" % (held, grown))
+        check(grown < 24, "%d unauthenticated peers share %d MiB with the server" % (held, grown))
         check(more <= 3 * MOST + 8, "%d descriptors more" % more)
         check(scene.memory() - memory < 24, "memory grew by %d MiB" % (scene.memory() - memory))
         scene.serves()
@@ -228,7 +228,7 @@ def shm_lanes(scene):
         os.write(tell_go_on, b"x")
         ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     check(ended == 0, "the attacker ended early")
-    wait_until(lambda: scene.shared() <= shared + 2, "what was shared with strangers is given back")
+    wait_until(lambda: scene.shared() <= shared + 2, "what was shared with unauthenticated peers is given back")
 
 
 def play(fs, *attacks):
