@@ -237,16 +237,16 @@ Command make_bench() {
   command.group = "Look";
   command.summary = "measure this file system from here";
   command.details =
-      "Writes and reads a file of its own and makes, looks at and removes empty files, in a folder that is gone "
-      "afterwards, also after Ctrl-C, unless a server does not answer. The figures are of one client: several clients "
-      "at once show what the servers can do together.";
+      "Writes and reads a file, and creates, stats and removes empty files, in a folder that it removes at the end,\n"
+      "also after Ctrl-C. The folder stays only if a server does not answer. The figures are those of one client.\n"
+      "Several clients at once show what the servers can do together.";
   command.positionals = {{"WHAT", "data, meta or all (all)", &options->what, false, {"data", "meta", "all"}}};
-  command.options = {{"--size", "of the file: 256MiB", &options->size},
-                     {"--request", "bytes moved by one request: 1MiB", &options->request},
-                     {"--depth", "requests in flight: 4", &options->depth},
-                     {"--files", "to create, stat and unlink: 5000", &options->files},
-                     {"--tasks", "of them at once: 1", &options->tasks},
-                     {"--in", "the directory to work in: spate:/", &options->folder}};
+  command.options = {{"--size", "size of the file (256MiB)", &options->size},
+                     {"--request", "bytes of one request (1MiB)", &options->request},
+                     {"--depth", "requests in flight (4)", &options->depth},
+                     {"--files", "number of files to create, stat and unlink (5000)", &options->files},
+                     {"--tasks", "number of files that are handled at once (1)", &options->tasks},
+                     {"--in", "the directory to work in (spate:/)", &options->folder}};
   command.run = [options](Context& context) { return run_bench(context, *options); };
   return command;
 }

@@ -213,7 +213,8 @@ Command make(std::string name, std::string summary, const std::shared_ptr<Change
 Command make_mkdir() {
   auto options = std::make_shared<ChangeOptions>();
   Command command = make("mkdir", "make directories", options, run_mkdir);
-  command.options = {{"-p,--parents", "also those above; an existing one is no error", &options->parents}};
+  command.options = {
+      {"-p,--parents", "also make the directories above; an existing directory is not an error", &options->parents}};
   return command;
 }
 
@@ -221,7 +222,7 @@ Command make_rm() {
   auto options = std::make_shared<ChangeOptions>();
   Command command = make("rm", "remove files and trees", options, run_rm);
   command.options = {{"-r,--recursive", "directories with everything below", &options->recursive},
-                     {"-f,--force", "what is not there is no error", &options->force}};
+                     {"-f,--force", "a PATH that does not exist is not an error", &options->force}};
   return command;
 }
 
@@ -230,7 +231,7 @@ Command make_rmdir() { return make("rmdir", "remove empty directories", std::mak
 Command make_mv() {
   auto options = std::make_shared<ChangeOptions>();
   Command command = make("mv", "rename, or move into a directory", options, run_mv);
-  command.options = {{"-n,--no-clobber", "never over something that exists", &options->no_clobber},
+  command.options = {{"-n,--no-clobber", "never replace an object that exists", &options->no_clobber},
                      {"-x,--exchange", "swap the two, in one step", &options->exchange}};
   return command;
 }

@@ -201,11 +201,10 @@ Command make_check_binary() {
   Command command;
   command.name = "check-binary";
   command.group = "Unchanged programs";
-  command.summary = "list what a program calls that `spate run` does not cover";
+  command.summary = "list the calls of a program that `spate run` does not cover";
   command.details =
-      "Looks at the program and the libraries that it is linked with; says when it is static. Exit code 1: something "
-      "is not\n"
-      "covered. What it loads at run time (dlopen) is not seen.";
+      "Examines the program and the libraries that it is linked with, and says if it is static. Exit code 1: some\n"
+      "calls are not covered. Libraries that it loads at run time (dlopen) are not examined.";
   command.positionals = {{"PROGRAM", "a program or script", program.get(), true}};
   command.run = [program](Context& context) { return check_program(context, *program); };
   return command;

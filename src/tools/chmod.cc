@@ -237,7 +237,7 @@ Command make_chmod() {
   Command command = make("chmod", "change permission bits", options, run_chmod);
   command.positionals = {{"MODE", "0755, or u+x,go-w as chmod(1) takes it", &options->value, true},
                          {"PATH", "spate:/...", &options->paths, true}};
-  command.options = {{"-R,--recursive", "and everything below, symbolic links left out", &options->recursive}};
+  command.options = {{"-R,--recursive", "also everything below, except symbolic links", &options->recursive}};
   return command;
 }
 
@@ -246,20 +246,20 @@ Command make_chown() {
   Command command = make("chown", "change owner and group", options, run_chown);
   command.positionals = {{"OWNER", "OWNER, OWNER:GROUP or :GROUP, by name or number", &options->value, true},
                          {"PATH", "spate:/...", &options->paths, true}};
-  command.options = {{"-R,--recursive", "and everything below, symbolic links left out", &options->recursive},
-                     {"-n,--no-dereference", "a symbolic link itself", &options->no_dereference}};
+  command.options = {{"-R,--recursive", "also everything below, except symbolic links", &options->recursive},
+                     {"-n,--no-dereference", "change a symbolic link itself", &options->no_dereference}};
   return command;
 }
 
 Command make_touch() {
   auto options = std::make_shared<AttributeOptions>();
-  Command command = make("touch", "make empty files, or set the times of what is there to now", options, run_touch);
+  Command command = make("touch", "make empty files, or set the times of existing ones to now", options, run_touch);
   command.positionals = {{"PATH", "spate:/...", &options->paths, true}};
-  command.options = {{"-a", "only when it was read", &options->atime_only},
-                     {"-m", "only when it was changed", &options->mtime_only},
-                     {"-c,--no-create", "make nothing", &options->no_create},
+  command.options = {{"-a", "set only the time of the last read", &options->atime_only},
+                     {"-m", "set only the time of the last change", &options->mtime_only},
+                     {"-c,--no-create", "make no files", &options->no_create},
                      {"-d,--date", "\"YYYY-MM-DD[ HH:MM[:SS]]\" or @SECONDS instead of now", &options->date},
-                     {"-n,--no-dereference", "a symbolic link itself", &options->no_dereference}};
+                     {"-n,--no-dereference", "change a symbolic link itself", &options->no_dereference}};
   return command;
 }
 

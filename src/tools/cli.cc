@@ -189,7 +189,7 @@ int run_command_line(int argc, char** argv) {
     app.require_subcommand(1);
     app.set_version_flag("--version", "spate " SPATE_VERSION);
     app.get_formatter()->column_width(28);
-    app.footer(std::string(kExitCodes) + "\n`spate help COMMAND` tells more of each. " + kWhichFileSystem);
+    app.footer(std::string(kExitCodes) + "\n`spate help COMMAND` explains a command. " + kWhichFileSystem);
     add_globals(app, context);
     CommandLine line(argc, argv);
     rewrite(commands, line);

@@ -47,10 +47,10 @@ std::vector<Argument> global_options(Context& context);
 bool global_takes_next_word(std::string_view word);
 /// The last lines of `spate help`.
 inline constexpr const char* kExitCodes =
-    "Exit codes: 0 done; 1 something failed, which standard error tells; 2 the command line is wrong.";
+    "Exit codes: 0 success; 1 a failure, which standard error explains; 2 a wrong command line.";
 inline constexpr const char* kWhichFileSystem =
-    "Without --fs, SPATE_FS names the file system, else it is the one that\n"
-    "`spate up` started last, else that of /etc/spate/spate.toml.";
+    "Without --fs, SPATE_FS names the file system. Without\n"
+    "both it is the one that `spate up` started last, or else that of /etc/spate/spate.toml.";
 
 /// All subcommands, in the order of the help page. Each file has a make_... function.
 std::vector<Command> all_commands();

@@ -22,7 +22,8 @@ std::vector<Command> all_commands() {
 
 std::vector<Argument> global_options(Context& context) {
   return {
-      {"--fs", "the file system: its spate.toml or the folder of it (else SPATE_FS, the last `spate up`, /etc/spate)",
+      {"--fs",
+       "the file system: its spate.toml, or the folder that has it (SPATE_FS, that of the last `spate up`, /etc/spate)",
        &context.fs},
       {"--json", "print JSON", &context.json},
       {"-q,--quiet", "print errors only", &context.quiet},

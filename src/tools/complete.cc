@@ -207,7 +207,7 @@ Command make_help() {
   Command command;
   command.name = "help";
   command.group = "Help";
-  command.summary = "this page, or more of a command";
+  command.summary = "show this page, or the help of a command";
   command.positionals = {{"COMMAND", "a command's name", &options->words}};
   command.run = [options](Context& context) { return context.usage("help takes the name of one command"); };
   return command;

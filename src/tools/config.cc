@@ -250,10 +250,10 @@ Command make_config() {
   command.group = "Start and stop";
   command.summary = "check spate.toml, show the values in use and the servers of this machine, explain its keys";
   command.details =
-      "config check [FILE]     every mistake of the file, and whether the keys can be read\n"
-      "config show [KEY]       each value in use and where it comes from: file and line, environment, --set, default\n"
-      "config explain [KEY]    what a key or a section means, what is allowed, its default and its variable\n"
-      "config here             the servers that have an address of this machine, with the folders of their stores";
+      "config check [FILE]     report every mistake of the file, and whether the keys can be read\n"
+      "config show [KEY]       print each value in use and its source: file and line, environment, --set, default\n"
+      "config explain [KEY]    print what a key or a section means, what is allowed, its default and its variable\n"
+      "config here             list the servers that have an address of this machine, with the folders of their stores";
   command.positionals = {
       {"ACTION", "check, show, explain or here", &options->action, true, {"check", "show", "explain", "here"}},
       {"WHAT", "a file (check), a key or section such as meta.sync (show, explain)", &options->what}};

@@ -32,18 +32,16 @@ Command make_coord() {
   Command command;
   command.name = "coord";
   command.group = "Start and stop";
-  command.summary = "restore etcd's record of who leads the meta servers";
+  command.summary = "restore the record in etcd that says which meta server leads";
   command.details =
       "coord restore\n"
-      "Makes the record anew from what the meta servers hold, after etcd has lost its data or was restored from an "
-      "older\n"
-      "copy. It asks all meta servers, so all of them must run; --without names one that is gone for good. The one "
-      "that\n"
-      "holds the most leads, and the others receive what they lack. Clients go on. Where the record is right, nothing "
-      "is\n"
-      "changed. It takes the server key. (`coord run` is for `spate up`: it keeps a member of etcd running.)";
+      "Recreates the record from the stores of the meta servers, after etcd has lost its data or was restored from\n"
+      "an older copy. All meta servers must run, since it asks each of them; --without names one that is gone for\n"
+      "good. The server that holds the most leads, and the others receive what they lack. Clients continue. A\n"
+      "correct record is not changed. The command needs the server key. (`coord run` is for `spate up`: it keeps a\n"
+      "member of etcd running.)";
   command.positionals = {{"ACTION", "restore, or run", &options->action, true, {"restore", "run"}},
-                         {"WORD", "of run: a folder and the name of a member", &options->words}};
+                         {"WORD", "run: a folder and the name of a member", &options->words}};
   command.options = {{"--without", "number of a meta server that is gone for good", &options->without}};
   command.run = [options](Context& context) { return run_coord(context, *options); };
   return command;

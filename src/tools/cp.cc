@@ -172,17 +172,15 @@ Command make_cp() {
   command.positionals = {
       {"PATH", "sources, then the destination; one side, or both, begins with spate:", &options->paths, true}};
   command.details =
-      "-u goes on with a copy that was interrupted: files that are there with the same size and time are left alone, "
-      "all\n"
-      "others are copied anew, also where the destination is newer (rsync decides so, too; -n keeps all that is "
-      "there).\n"
-      "Where the first run has made the destination itself, write SOURCE/. then: as ever, SOURCE would go below it.";
-  command.options = {
-      {"-r,-R,-a,--recursive,--archive", "directories with everything below", &options->run.recursive},
-      {"-u,--update", "leave out files that are there with the same size and time", &options->run.update},
-      {"-n,--no-clobber", "leave alone what is there", &options->run.keep},
-      {"-v,--verbose", "print the name of each file that is copied", &options->run.verbose},
-      {"--dry-run", "print what would be copied, and make nothing", &options->run.dry}};
+      "-u continues a copy that was interrupted. It skips files that exist with the same size and time, and copies\n"
+      "all others, even if the destination is newer, as rsync does. -n skips every file that exists. If the first\n"
+      "run has made the destination directory, write SOURCE/. instead of SOURCE, which would be copied to a\n"
+      "directory below it.";
+  command.options = {{"-r,-R,-a,--recursive,--archive", "directories with everything below", &options->run.recursive},
+                     {"-u,--update", "skip files that exist with the same size and time", &options->run.update},
+                     {"-n,--no-clobber", "skip files that exist", &options->run.keep},
+                     {"-v,--verbose", "print the name of each file that is copied", &options->run.verbose},
+                     {"--dry-run", "print what would be copied, and copy nothing", &options->run.dry}};
   command.run = [options](Context& context) { return run_cp(context, *options); };
   return command;
 }

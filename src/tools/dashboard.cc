@@ -101,14 +101,14 @@ Command make_dashboard() {
   Command command;
   command.name = "dashboard";
   command.group = "Look";
-  command.summary = "a page for a browser: servers, space, throughput, who is busiest, and where a file lies";
+  command.summary =
+      "serve a page for a browser: servers, space, throughput, the busiest clients, and where a file lies";
   command.details =
-      "It only looks, listens on 127.0.0.1 only, and answers every browser that has the token in the printed address. "
-      "From "
-      "another\n"
-      "machine: ssh -L 7480:localhost:7480 HOST, and open the same address. It sees what this user may see.";
+      "The page changes nothing, and shows what this user may see. It is served at 127.0.0.1 only, to every browser\n"
+      "that has the token in the printed address. From another machine: ssh -L 7480:localhost:7480 HOST, then open\n"
+      "the same address.";
   command.options = {{"-p,--port", "PORT of 127.0.0.1; 0: a free one (7480)", &options->port},
-                     {"-i,--interval", "SECONDS between two looks at the servers (2)", &options->interval_s}};
+                     {"-i,--interval", "SECONDS between two requests to the servers (2)", &options->interval_s}};
   command.run = [options](Context& context) { return run_dashboard(context, *options); };
   return command;
 }

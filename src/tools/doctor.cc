@@ -85,12 +85,12 @@ Command make_doctor() {
   Command command;
   command.name = "doctor";
   command.group = "Look";
-  command.summary = "look at this machine for what will hurt, and say what to do";
+  command.summary = "find problems of this machine, and say what to do";
   command.details =
-      "Looks at limits, locked memory, io_uring, FUSE, the clock, shared memory and RDMA devices, and at the ports "
-      "and\n"
-      "stores of the servers of this machine, running or not. It changes nothing. -q prints only what is wrong.\n"
-      "A warning costs speed or will hurt later; with a failure something does not work, and the exit code is 1.";
+      "Looks at limits, locked memory, io_uring, FUSE, the clock, shared memory and RDMA devices, and at the ports\n"
+      "and stores of the servers of this machine, running or not. It changes nothing. -q prints problems only. A\n"
+      "warning costs speed, or will become a problem later. A failure means that something does not work; the exit\n"
+      "code is 1.";
   command.run = run_doctor;
   return command;
 }

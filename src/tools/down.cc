@@ -334,7 +334,7 @@ Command make_down() {
   command.group = "Start and stop";
   command.summary = "stop the servers that `spate up` started (the data stays)";
   command.options = {{"--dir", "the folder given to `spate up`", &options->folder, false, {}, false, known_folders},
-                     {"--force", "also while it is mounted: programs wait until `spate up`", &options->force}};
+                     {"--force", "stop it although it is mounted: programs wait until `spate up`", &options->force}};
   command.run = [options](Context& context) { return run_down(context, *options); };
   return command;
 }

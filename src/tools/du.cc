@@ -132,7 +132,7 @@ Command make_du() {
   Command command;
   command.name = "du";
   command.group = "Look";
-  command.summary = "space that trees take: allocated, and their files' sizes";
+  command.summary = "show the space that trees take: allocated bytes, and the sizes of their files";
   command.positionals = {{"PATH", "spate:/...", &options->paths}};
   command.options = {{"-s,--summarize", "only the totals", &options->summarize},
                      {"-h,--human", "sizes with units (the default)", &options->human},

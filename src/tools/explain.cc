@@ -88,14 +88,14 @@ Command make_explain() {
   Command command;
   command.name = "explain";
   command.group = "Look";
-  command.summary = "which data path a read or write of a file would take, and why";
-  command.details = "Asks the servers that hold the file; nothing is moved. What each path is: docs/data-paths.md.";
+  command.summary = "show which data path a read or write of a file would take, and why";
+  command.details = "Asks the servers that hold the file. No data are moved. docs/data-paths.md describes the paths.";
   command.positionals = {{"FILE", "spate:/...", &options->path, true}};
-  command.options = {{"-w,--write", "of a write instead of a read", &options->write},
-                     {"--offset", "where it begins", &options->offset},
-                     {"--size", "how much: 1MiB", &options->size},
+  command.options = {{"-w,--write", "explain a write instead of a read", &options->write},
+                     {"--offset", "where the access begins", &options->offset},
+                     {"--size", "bytes of the access (1MiB)", &options->size},
                      {"--path",
-                      "as if this path were asked for by name",
+                      "explain an access that asks for this path by name",
                       &options->forced,
                       false,
                       {"auto", "buffered", "cached", "direct", "bypass", "p2p"}}};

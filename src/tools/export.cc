@@ -68,8 +68,8 @@ Command make_export() {
   command.group = "Unchanged programs";
   command.summary = "serve files as network block devices (NBD)";
   command.details =
-      "SOURCE is a file or block device of this machine, or spate:/PATH; NAME=SOURCE names it.\n"
-      "Serves until it is ended, and prints where: nbd://127.0.0.1:10809/NAME; docs/block.md.";
+      "SOURCE is a file or block device of this machine, or spate:/PATH; NAME=SOURCE names it. Prints the address,\n"
+      "as nbd://127.0.0.1:10809/NAME, and serves until it is ended. docs/block.md has more.";
   command.positionals = {{"SOURCE", "what to serve, one or several", &a->sources, true}};
   command.options = {
       {"-n,--name", "the export's name, with a single SOURCE", &a->name},
@@ -80,11 +80,11 @@ Command make_export() {
       {"-a,--allow", "[NAME=]LIST: who may use it: addresses, networks, \"unix\", cert:NAME, psk:NAME; may be repeated",
        &a->allow},
       {"--tls", "folder with server-cert.pem, server-key.pem and perhaps ca-cert.pem", &a->tls},
-      {"--tls-psk", "file of keys, name:hex a line", &a->tls_keys},
+      {"--tls-psk", "file of keys, with name:hex on each line", &a->tls_keys},
       {"--insecure", "other machines may connect without TLS", &a->insecure},
-      {"--sendfile-from", "reads of so many bytes go out by sendfile", &a->send_file_from},
+      {"--sendfile-from", "smallest read, in bytes, that is sent by sendfile", &a->send_file_from},
       {"-t,--threads", "threads that serve connections (1); for files of this machine", &a->threads},
-      {"-v,--verbose", "tell of each connection", &a->verbose}};
+      {"-v,--verbose", "report each connection", &a->verbose}};
   command.run = [a](Context& context) { return run_export(context, *a); };
   return command;
 }

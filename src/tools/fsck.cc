@@ -219,14 +219,14 @@ Command make_fsck() {
   command.summary = "look for damage, and repair it";
   command.details =
       "The file system may be in use. Only a user with the server key (server_key_file in spate.toml) may do this.\n"
-      "Exit code: 0 clean, 1 repaired, 4 damage left, 8 incomplete or failed; the sum of what applies; 2 usage.\n"
+      "Exit code: 0 clean, 1 repaired, 4 damage left, 8 incomplete or failed, or the sum of these; 2 usage.\n"
       "What each finding means: docs/fsck.md";
   command.options = {
       {"--repair", "repair what can be repaired; without it nothing is changed", &options->repair},
       {"-n,--dry-run", "change nothing (the default)", &options->dry_run},
       {"--names-only", "only the name space: the io servers are not asked", &options->names_only},
       {"--contents", "also compare what the copies of mirrored files contain: reads all of them", &options->contents},
-      {"--progress", "tell progress on standard error even if it is no terminal", &options->progress},
+      {"--progress", "show the progress on standard error even if it is not a terminal", &options->progress},
       {"--grace", "seconds after which work in the background should be done (60)", &options->grace_s},
       {"--memory", "MiB for the table of inodes (64); less makes large file systems slower", &options->memory_mib}};
   command.run = [options](Context& context) { return run_fsck(context, *options); };

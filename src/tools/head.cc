@@ -138,8 +138,8 @@ Command make(std::string name, std::string summary, const std::shared_ptr<PartOp
   command.group = "Copy";
   command.summary = std::move(summary);
   command.positionals = {{"PATH", "spate:/...", &options->paths, true}};
-  command.options = {{"-n,--lines", "so many lines (10)", &options->lines},
-                     {"-c,--bytes", "so many bytes", &options->bytes}};
+  command.options = {{"-n,--lines", "number of lines (10)", &options->lines},
+                     {"-c,--bytes", "number of bytes", &options->bytes}};
   command.run = [options, run](Context& context) { return run_each(context, *options, run); };
   return command;
 }

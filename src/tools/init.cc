@@ -142,17 +142,18 @@ Command make_init() {
   command.summary = "start the first machine of a file system of several, and print how others join";
   command.details =
       "init [HOST] --storage DIR\n"
-      "One meta server and one io server start here, with everything in DIR/spate. Other machines reach them at HOST,\n"
-      "or at this machine's address on its default route. It needs no root, and copies no file to another machine.\n"
-      "Once more with the same DIR it starts what does not run, and prints the words again. --set goes into the new\n"
-      "spate.toml.";
+      "One meta server and one io server start here, with everything in DIR/spate. Other machines reach them at\n"
+      "HOST, or at this machine's address on its default route. The command needs no root, and copies no file to\n"
+      "another machine. Called again with the same DIR, it starts the servers that do not run, and prints the\n"
+      "address and the token again. --set writes into the new spate.toml.";
   command.positionals = {{"HOST", "this machine's name or address, as the others reach it", &options->host}};
   command.options = {
       {"--storage", "the folder for this machine's data; required", &options->storage},
       {"--port", "first TCP port (7400, or the next ones that are free)", &options->port},
       {"--replicas", "copies of each new file's data, on different io servers (1)", &options->replicas},
       {"--tls", "encrypt connections (tcp+tls://) under the file system's keys", &options->tls},
-      {"--metrics", "answer GET /metrics for Prometheus at this port of 127.0.0.1 and the next one, a port a server",
+      {"--metrics",
+       "answer GET /metrics for Prometheus at 127.0.0.1: the first server at this port, the other one at the next",
        &options->metrics},
       {"--enable", "also start it at each login, by a unit of this user's systemd", &options->enable}};
   command.run = [options](Context& context) { return run_init(context, *options); };

@@ -61,7 +61,7 @@ Command make_job() {
   Command command;
   command.name = "job";
   command.group = "Start and stop";
-  command.summary = "a file system for the time of a batch job, on the local disks of its nodes";
+  command.summary = "make a file system for a batch job on the local disks of its nodes";
   command.details =
       "job up                            make it on all nodes of the job, and mount it there with --mount\n"
       "job stage-in SOURCE spate:/TO     copy a tree in, by all nodes at once, with checksums compared\n"
@@ -69,8 +69,8 @@ Command make_job() {
       "job status                        each server: up or down\n"
       "job down                          end it; nothing of it is left on the nodes\n"
       "job clean                         on one node: remove what killed jobs have left, for an epilog\n"
-      "It ends by itself with the process that has run `spate job up`, mostly the batch script. A copy that was\n"
-      "interrupted goes on where it stopped when the command is run again. docs/slurm.md has whole job scripts.";
+      "The file system ends with the process that ran `spate job up`, which is usually the batch script. A copy\n"
+      "that was interrupted continues when the command is run again. docs/slurm.md has whole job scripts.";
   command.positionals = {{"ACTION",
                           "up, down, status, stage-in, stage-out or clean",
                           &options->action,
@@ -81,16 +81,16 @@ Command make_job() {
       {"--id", "the job (SLURM_JOB_ID)", options->text("--id")},
       {"--hosts", "up: names of the nodes, separated by commas (those of the Slurm job)", options->text("--hosts")},
       {"--launcher",
-       "up: runs a command on nodes: with {host} in it once for each node, as in 'ssh {host}'; else once for all, with "
-       "{hosts} and {count}; local: all on this machine (srun)",
+       "up: the command that starts programs on the nodes (srun). With {host} it runs once for each node ('ssh "
+       "{host}'), else once for all of them, with {hosts} and {count}. local: all nodes are this machine",
        options->text("--launcher")},
       {"--dir", "up, clean: a folder of a local disk, the same on each node (SLURM_TMPDIR, TMPDIR, /tmp)",
        options->text("--dir")},
       {"--mount", "up: where each node mounts it; {host} in it is the node's name", options->text("--mount")},
       {"--mount-options", "up: -o of `spate mount`", options->text("--mount-options")},
       {"--address", "up: how nodes reach a node, as in {host}-ib ({host})", options->text("--address")},
-      {"--owner", "up: the process with which it ends (the one that runs this command)", &options->owner},
-      {"--keep", "up: it ends by `spate job down` only", &options->keep},
+      {"--owner", "up: the file system ends with this process (the one that runs this command)", &options->owner},
+      {"--keep", "up: only `spate job down` ends the file system", &options->keep},
       {"--movers", "stage-in, stage-out: copies at once on each node (4)", &options->movers}};
   command.run = [options](Context& context) { return run_job(context, *options); };
   return command;

@@ -159,10 +159,9 @@ Command make_join() {
   command.summary = "let this machine use the file system of `spate init`, and with --storage store a part of it";
   command.details =
       "join ADDRESS TOKEN [--storage DIR]\n"
-      "`spate init` prints ADDRESS and TOKEN. With --storage an io server starts here, with everything in DIR/spate, "
-      "and\n"
-      "new files use it at once. TOKEN is a secret; - reads it from standard input. --set goes into this\n"
-      "machine's new spate.toml.";
+      "`spate init` prints ADDRESS and TOKEN. With --storage an io server starts here, with everything in\n"
+      "DIR/spate, and new files use it at once. TOKEN is a secret; - reads it from standard input. --set writes\n"
+      "into this machine's new spate.toml.";
   command.positionals = {
       {"ADDRESS", "the meta server: HOST, HOST:PORT or an address as in spate.toml", &options->address, true},
       {"TOKEN", "the word that `spate init` printed, or - for standard input", &options->token, true}};
@@ -171,7 +170,7 @@ Command make_join() {
       {"--dir", "without --storage: the folder for spate.toml and the key (~/.local/share/spate)", &options->folder},
       {"--host", "this machine as the others reach it (the address by which it reaches ADDRESS)", &options->host},
       {"--metrics",
-       "answer GET /metrics for Prometheus at a port of 127.0.0.1: this one, plus the server's number less 1",
+       "answer GET /metrics for Prometheus at 127.0.0.1; the port is this number plus the server's number minus 1",
        &options->metrics},
       {"--enable", "also start its server at each login, by a unit of this user's systemd", &options->enable}};
   command.run = [options](Context& context) { return run_join(context, *options); };

@@ -325,27 +325,29 @@ Command make_key() {
   Command command;
   command.name = "key";
   command.group = "Start and stop";
-  command.summary = "give a user a key that is good for that user only, and revoke it";
+  command.summary = "make a key for one user, and revoke it";
   command.details =
       "key issue --uid N [--gid N] [--groups N,N...] [--read-only] [--until DATE] [-o FILE]\n"
-      "The holder of the client key may act as any user. This makes a key that is good for one user, in these groups,\n"
-      "for reading only if so wanted, and until a date (UTC, by the servers' clocks). It gives nobody the rights of "
-      "root.\n"
+      "The holder of the client key may act as any user. This command makes a key for one user and these groups.\n"
+      "With --read-only it allows no changes, and it is valid until DATE (UTC, by the servers' clocks). No such key\n"
+      "has the rights of root.\n"
       "The user names it with --set fs.client_key_file=FILE or SPATE_FS_CLIENT_KEY_FILE=FILE; the file must be the\n"
-      "user's own with mode 0600. It takes the client key, and no server. Each key is recorded in a file beside the\n"
-      "client key, with .issued behind its name. A key cannot be confined to a folder; docs/security.md says why.\n"
+      "user's own with mode 0600. The command needs the client key, but no server. Each key is recorded beside the\n"
+      "client key, in the file of the same name with .issued appended. A key cannot be confined to a folder;\n"
+      "docs/security.md says why.\n"
       "key revoke ID...\n"
-      "The keys are refused from now on, for ever, and the sessions that use them end. It takes the client key. A key\n"
-      "whose end is in the record leaves the list of revoked keys a day after it.\n"
+      "The servers refuse these keys for ever, and the sessions that use them end. The command needs the client\n"
+      "key. A key whose end is in the record leaves the list of revoked keys a day after that end.\n"
       "key list\n"
-      "Shows the keys of that record, with their state, and those that were revoked. It takes the client key.";
+      "Shows the keys of that record, with their state, and those that were revoked. The command needs the client\n"
+      "key.";
   command.positionals = {{"ACTION", "issue, revoke or list", &options->action, true, {"issue", "revoke", "list"}},
-                         {"ID", "revoke: keys, as issue showed them and its record has them", &options->ids}};
+                         {"ID", "revoke: ids of keys, as `spate key issue` printed them", &options->ids}};
   command.options = {
       {"--uid", "the user: a number, or a name that this machine knows", &options->uid},
       {"--gid", "the user's group; without it the groups are those that this machine knows", &options->gid},
       {"--groups", "further groups, numbers or names, separated by commas, or none", &options->groups},
-      {"--read-only", "the key changes nothing", &options->read_only},
+      {"--read-only", "the key allows no changes", &options->read_only},
       {"--until", "the end of the key: 2027-01-31 or 2027-01-31T12:00, UTC", &options->until},
       {"-o,--output", "the new file for the key; without it the key is printed", &options->output}};
   command.run = [options](Context& context) { return run_key(context, *options); };

@@ -172,7 +172,7 @@ Command make_list() {
   Command command;
   command.name = "list";
   command.group = "Start and stop";
-  command.summary = "the file systems and mounts of this user on this machine";
+  command.summary = "list the file systems and mounts of this user on this machine";
   command.run = [](Context& context) { return run_list(context); };
   return command;
 }

@@ -239,7 +239,7 @@ Command make_ls() {
                      {"-h,-H,--human", "sizes with units", &options->human},
                      {"-t", "newest first", &options->by_time},
                      {"-S", "largest first", &options->by_size},
-                     {"-r,--reverse", "the other way round", &options->reverse},
+                     {"-r,--reverse", "reverse the order", &options->reverse},
                      {"-R,--recursive", "sub-directories too", &options->recursive},
                      time_style_option(&options->time_style, "long-iso")};
   return command;

@@ -190,9 +190,9 @@ Command make_mount() {
   command.options = {
       {"-o", "mount options, separated by commas", &arguments->options, false, mount_options(), true},
       {"-f,--foreground", "stay in the foreground and log to the terminal", &arguments->foreground},
-      {"-p,--parents", "make the directory if it is not there", &arguments->create},
-      {"--upgrade", "of a mount that is there: go on with this program, files stay open", &arguments->upgrade},
-      {"--status", "of a mount that is there: its options and processes, and what leases have saved",
+      {"-p,--parents", "make the directory if it does not exist", &arguments->create},
+      {"--upgrade", "replace the program of an existing mount by this one; files stay open", &arguments->upgrade},
+      {"--status", "show the options and processes of an existing mount, and what leases have saved",
        &arguments->status}};
   command.run = [arguments](Context& context) { return run_mount(context, *arguments); };
   return command;

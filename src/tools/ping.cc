@@ -95,7 +95,7 @@ Command make_ping() {
   Command command;
   command.name = "ping";
   command.group = "Start and stop";
-  command.summary = "round trip and bandwidth to each server, and by which network";
+  command.summary = "measure round trip and bandwidth to each server, and show the network in use";
   command.options = {{"-c,--count", "round trips to each server (5)", &options->count},
                      {"--timeout", "ms to wait for a server (3000)", &options->timeout_ms}};
   command.run = [options](Context& context) { return run_ping(context, *options); };

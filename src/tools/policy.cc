@@ -117,11 +117,11 @@ Command make_policy() {
   command.details =
       "policy set DIR... replicas=N   files made below DIR from now on keep N copies of their data, each on another "
       "io\n"
-      "                               server; replicas=default takes this back\n"
-      "policy get DIR...              what new files there get\n"
+      "                               server; replicas=default removes this setting\n"
+      "policy get DIR...              print the number of copies that new files there have\n"
       "New directories inherit it. Files that exist stay as they are: copy them to a new name.";
   command.positionals = {{"ACTION", "set or get", &options->action, true, {"set", "get"}},
-                         {"WORD", "directories, spate:/... or on a mount; then, of set, replicas=N", &options->words}};
+                         {"WORD", "directories (spate:/... or on a mount); for set also replicas=N", &options->words}};
   command.run = [options](Context& context) { return run_policy(context, *options); };
   return command;
 }

@@ -93,8 +93,8 @@ Command make_logs() {
   command.summary = "print the end of the servers' logs";
   command.positionals = {{"SERVER", "numbers of servers, or etcd-1 to etcd-3 (all)", &options->servers}};
   command.options = {{"--dir", "the folder given to `spate up`", &options->folder, false, {}, false, known_folders},
-                     {"-n,--lines", "so many lines of each (20)", &options->lines},
-                     {"-f,--follow", "then print what comes, until Ctrl-C", &options->follow}};
+                     {"-n,--lines", "number of lines of each log (20)", &options->lines},
+                     {"-f,--follow", "then print new lines, until Ctrl-C", &options->follow}};
   command.run = [options](Context& context) { return run_logs(context, *options); };
   return command;
 }

@@ -109,14 +109,16 @@ Command make_run() {
   command.group = "Unchanged programs";
   command.summary = "run a program that sees the file system as /spate, without a mount";
   command.details =
-      "spate run ls -l /spate\nEverything that it starts sees it, too. Programs linked statically do not: `spate "
-      "check-binary`.\n"
+      "spate run ls -l /spate\n"
+      "Programs that it starts see the file system, too. Statically linked programs do not (`spate check-binary`).\n"
       "docs/preload.md says what works.";
   command.options = {
-      {"--at", "where, instead of /spate: PREFIX or PREFIX=SPATE.TOML, several separated by ':'", &arguments->prefixes},
-      {"--leases", "keep names and attributes, as mounts do; docs/preload.md says what that costs others",
+      {"--at", "the place instead of /spate: PREFIX or PREFIX=SPATE.TOML, several separated by ':'",
+       &arguments->prefixes},
+      {"--leases", "cache names and attributes, as mounts do; docs/preload.md says what that costs other clients",
        &arguments->leases},
-      {"--mpi", "MPI programs, too: MPI_File_... on the file system goes to Spate; docs/mpi-io.md", &arguments->mpi}};
+      {"--mpi", "for MPI programs: MPI_File_... on the file system goes to Spate, too; docs/mpi-io.md",
+       &arguments->mpi}};
   command.positionals = {{"PROGRAM", "the program and its arguments", &arguments->program, true}};
   command.starts_program = true;
   command.run = [arguments](Context& context) { return run_program(context, *arguments); };

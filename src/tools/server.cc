@@ -259,14 +259,14 @@ Command make_server() {
   command.summary = "add an io server on this machine while the file system is in use";
   command.details =
       "server add [HOST[:PORT]] --storage DIR...\n"
-      "It gets the next number, is written into this machine's spate.toml, made and started. Nothing else is "
-      "restarted\n"
-      "and no other machine's spate.toml changes. HOST: this machine as the others reach it. In a file system of\n"
-      "`spate up` neither HOST nor --storage is needed. It takes the server key.";
+      "The new server gets the next number. The command writes it into this machine's spate.toml, makes its stores\n"
+      "and starts it. No server is restarted, and no other machine's spate.toml changes. HOST is the name or\n"
+      "address by which the others reach this machine. In a file system of `spate up` neither HOST nor --storage is\n"
+      "needed. The command needs the server key.";
   command.positionals = {
       {"ACTION", "add", &options->action, true, {"add"}},
-      {"HOST", "this machine's name or address, with a port if the usual ones are not to be used", &options->host}};
-  command.options = {{"--storage", "a folder for file data, for each device one", &options->storage}};
+      {"HOST", "this machine's name or address, and the port if it is not one of the usual ones", &options->host}};
+  command.options = {{"--storage", "a folder for file data; one for each device", &options->storage}};
   command.run = [options](Context& context) { return run_server(context, *options); };
   return command;
 }

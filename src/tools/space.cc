@@ -273,10 +273,10 @@ Command make_df() {
   Command command;
   command.name = "df";
   command.group = "Look";
-  command.summary = "how full the file system and each target is";
+  command.summary = "show how full the file system and each target is";
   command.options = {{"-h,--human", "sizes with units (the default)", &options->human},
                      {"-b,--bytes", "sizes in bytes", &options->bytes},
-                     {"-v,--verbose", "also objects, and what each target keeps its data in", &options->details}};
+                     {"-v,--verbose", "also show the objects, and the storage of each target", &options->details}};
   command.run = [options](Context& context) { return run_df(context, *options); };
   return command;
 }
@@ -289,7 +289,7 @@ Command make_setstripe() {
   command.summary = "set the layout of a directory's new files, or make a new file with it";
   command.positionals = {{"PATH", "spate:/..., or a path on a mount", &options->paths, true}};
   command.options = {{"-S,--strip", "bytes in one strip: 4K to 4G", &options->strip},
-                     {"-c,--count", "targets a file is spread over; 0 or -1 = all", &options->count},
+                     {"-c,--count", "number of targets of a file; 0 or -1: all", &options->count},
                      {"-i,--first", "the first target's id (see `spate df --json`)", &options->first},
                      {"-d,--distribution", "which target holds which byte: NAME or NAME:PARAMETERS, see below",
                       &options->distribution}};
@@ -307,7 +307,7 @@ Command make_getstripe() {
   Command command;
   command.name = "getstripe";
   command.group = "Look";
-  command.summary = "show how a file is laid out, or what a directory's new files get";
+  command.summary = "show the layout of a file, or that of a directory's new files";
   command.positionals = {{"PATH", "spate:/..., or a path on a mount", &options->paths, true}};
   command.run = [options](Context& context) { return run_getstripe(context, *options); };
   return command;

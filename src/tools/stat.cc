@@ -74,7 +74,7 @@ Command make_stat() {
   Command command;
   command.name = "stat";
   command.group = "Look";
-  command.summary = "show everything known of an object";
+  command.summary = "show everything that is known about an object";
   command.positionals = {{"PATH", "spate:/...", &options->paths, true}};
   command.options = {time_style_option(&options->time_style, "iso")};
   command.run = [options](Context& context) { return run_stat(context, *options); };

@@ -152,16 +152,16 @@ Command make_stats() {
   Command command;
   command.name = "stats";
   command.group = "Look";
-  command.summary = "what each server has done: counts and latencies of each operation, and their sum";
+  command.summary = "show what each server has done: counts and latencies of each operation, and their sum";
   command.details =
-      "Counted since the server was started; with --watch the first table is that, each later one what came since the "
-      "last.\n"
+      "Counts begin when a server is started. With --watch the first table has these counts, and each later one has\n"
+      "what was added since the last.\n"
       "Percentiles are within 3.2%. Times in JSON and for Prometheus are nanoseconds.";
   command.positionals = {{"SERVER", "numbers of servers (all)", &options->servers}};
   command.options = {
-      {"-w,--watch", "SECONDS: again and again, what was done in between, with rates", &options->watch_s},
-      {"-n,--rounds", "with --watch: end after so many tables", &options->rounds},
-      {"--prometheus", "in Prometheus' text format, the server as a label", &options->prometheus}};
+      {"-w,--watch", "SECONDS between tables of what was done since the last one, with rates", &options->watch_s},
+      {"-n,--rounds", "with --watch: end after this number of tables", &options->rounds},
+      {"--prometheus", "print Prometheus' text format, with the server as a label", &options->prometheus}};
   command.run = [options](Context& context) { return run_stats(context, *options); };
   return command;
 }

@@ -286,7 +286,7 @@ Command make_sum() {
   Command command;
   command.name = "sum";
   command.group = "Look";
-  command.summary = "checksums of files and trees, in the file system and outside alike";
+  command.summary = "print checksums of files and trees, in the file system and outside";
   command.details =
       "Names of a directory's files are printed relative to it (with several arguments: after its own name), so that\n"
       "`spate sum spate:/tree` and `spate sum tree` can be compared by diff. The format is that of sha256sum and "
@@ -294,7 +294,7 @@ Command make_sum() {
   command.positionals = {
       {"PATH", "spate:/... or local; with --check the folder where the list's names begin", &options->paths}};
   command.options = {{"-a,--algorithm",
-                      "sha256 (default), or xxh3: much faster, not against forgery",
+                      "sha256 (default), or xxh3, which is much faster but does not detect forgery",
                       &options->kind,
                       false,
                       {"sha256", "xxh3"}},

@@ -161,30 +161,27 @@ Command make_top() {
   Command command;
   command.name = "top";
   command.group = "Look";
-  command.summary = "who loads the file system now: bytes, requests and latency of each client, again and again";
+  command.summary = "show who uses the file system now: bytes, requests and latency of each client";
   command.details =
-      "A client is a process that uses the file system, such as a program or a mount. A row has the file data that it\n"
-      "read and wrote in a second, its requests by kind (reads; writes; looks, which change nothing; changes of the "
-      "name\n"
-      "space), how many failed, and the mean time from a request's arrival at a server to its answer. JOB is "
-      "client.tag of\n"
-      "the client's spate.toml, or its SPATE_CLIENT_TAG, else the number that Slurm, PBS, LSF or Flux gave its job.\n"
-      "Each server keeps the 128 busiest clients and files apart. A file is looked for in the first 20,000 names of "
-      "the tree\nand shown by its number if it is not there. What clients read by the bypass (docs/data-paths.md) no "
-      "server "
-      "sees.";
+      "A client is a process that uses the file system, such as a program or a mount. A row shows what the client\n"
+      "did in a second: the bytes that it read and wrote, its requests by kind (reads, writes, looks at names and\n"
+      "attributes, changes of the name space), the failed requests, and the mean time from a request's arrival at a\n"
+      "server to its answer. JOB is the client's SPATE_CLIENT_TAG, or client.tag of its spate.toml; without both it\n"
+      "is the number of its Slurm, PBS, LSF or Flux job. Each server counts the 128 busiest clients and files\n"
+      "separately. A file is shown by its name if that is among the first 20,000 of the tree, else by its number.\n"
+      "Servers do not see what clients read by the bypass (docs/data-paths.md).";
   command.positionals = {{"SERVER", "numbers of servers (all)", &options->servers}};
-  Argument group{"-g,--group", "a row for each client, job, user, host, program or file (client)", &options->group};
+  Argument group{"-g,--group", "print a row for each client, job, user, host, program or file (client)",
+                 &options->group};
   group.choices = words(kLoadGroups);
   Argument order{"-s,--sort",
-                 "what the first rows have most of: load (requests, and bytes where 64 KiB are one), bytes, requests, "
-                 "or time (load)",
+                 "order of the rows: by load (requests, plus one for each 64 KiB), bytes, requests, or time (load)",
                  &options->order};
   order.choices = words(kLoadOrders);
-  command.options = {{"-1,--once", "one table, and end", &options->once},
-                     {"-i,--interval", "SECONDS that a table is about (2)", &options->interval_s},
-                     {"-n,--rounds", "end after so many tables", &options->rounds},
-                     {"-k,--rows", "at most so many rows (20)", &options->most},
+  command.options = {{"-1,--once", "print one table and end", &options->once},
+                     {"-i,--interval", "SECONDS between two tables (2)", &options->interval_s},
+                     {"-n,--rounds", "end after this number of tables", &options->rounds},
+                     {"-k,--rows", "largest number of rows (20)", &options->most},
                      std::move(group),
                      std::move(order)};
   command.run = [options](Context& context) { return run_top(context, *options); };

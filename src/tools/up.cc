@@ -346,14 +346,11 @@ Command make_up() {
   command.group = "Start and stop";
   command.summary = "start a file system on this machine (makes it the first time)";
   command.details =
-      "One meta server, or --meta that hold the same name space, and --io io servers, on loopback. With several meta "
-      "servers\n"
-      "three etcd processes run below the folder, unless --set meta.coordinator names others. An existing one in "
-      "--dir is started again as it was;\n"
-      "--io, --port, --replicas and --trove are refused when they are not true of it. --set goes into the spate.toml "
-      "of a new "
-      "one.\n"
-      "--fs and SPATE_FS name the folder, too.";
+      "Starts one meta server, or --meta servers with the same name space, and --io io servers, on loopback.\n"
+      "Several meta servers need etcd: three processes of it run below the folder, unless --set meta.coordinator\n"
+      "names others. A file system that exists in --dir is started again as it was: --io, --port, --replicas and\n"
+      "--trove are refused if they differ from it. --set writes into the spate.toml of a new file system. --fs and\n"
+      "SPATE_FS can name the folder, too.";
   command.options = {
       {"--dir",
        "the folder that holds everything (that of the last `spate up`, else ~/.local/share/spate)",
@@ -373,7 +370,7 @@ Command make_up() {
       {"--tcp-only", "reach the servers by TCP only, not by shared memory too, for a new file system",
        &options->tcp_only},
       {kMetricsOption,
-       "answer GET /metrics for Prometheus at this port of 127.0.0.1 and the next ones, a port a server",
+       "answer GET /metrics for Prometheus at 127.0.0.1: the first server at this port, each other one at the next",
        &options->metrics},
       {"--enable", "also start it at each login, by a unit of this user's systemd", &options->enable}};
   command.run = [options](Context& context) { return run_up(context, *options); };

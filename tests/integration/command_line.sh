@@ -5,7 +5,7 @@ source "$(dirname "$0")/common.sh"
 
 "$spate" --version | has -E -x 'spate [0-9]+\.[0-9]+\.[0-9]+' || fail '--version does not print the version'
 "$spate" help > "$dir/help"
-grep -q '^Exit codes: 0 done' "$dir/help" || fail 'the help does not list the exit codes'
+grep -q '^Exit codes: 0 success' "$dir/help" || fail 'the help does not list the exit codes'
 commands=$(sed -nE 's/^  ([a-z]+) {2,}.*/\1/p' "$dir/help")
 test "$(wc -w <<< "$commands")" -ge 20 || fail 'the help lists too few commands'
 for command in $commands; do
