@@ -114,7 +114,7 @@ def any_process_is_killed(fs):
     namer.end()
 
 
-def strangers(fs):
+def unauthenticated_peers(fs):
     """Only holders of the certificates can talk to etcd. Otherwise another user of the machine could decide who is the
     primary."""
     for url in (row["etcd"] for row in rows(fs) if "etcd" in row):
@@ -124,7 +124,7 @@ def strangers(fs):
                 urllib.request.urlopen(urllib.request.Request(tried + "/v3/kv/range", data=b'{"key":"AA=="}'), timeout=10, context=unchecked)
             except (OSError, urllib.error.URLError):
                 continue
-            raise AssertionError("a stranger is answered at " + tried)
+            raise AssertionError("a peer without a certificate is answered at " + tried)
     for name in ("key.pem", "ca-key.pem"):
         check(os.stat("%s/coord/tls/%s" % (fs.dir, name)).st_mode & 0o077 == 0, name + " can be read by others")
 
@@ -272,7 +272,7 @@ def main():
         leads(fs)
         fs.seen.update(pid for pair in supervisors(fs).values() for pid in pair if pid)
         fs.spate("put", "spate:/a", input=b"kept")
-        strangers(fs)
+        unauthenticated_peers(fs)
         any_process_is_killed(fs)
         a_revoked_key_stays_revoked(fs)
         down_and_up(fs)
