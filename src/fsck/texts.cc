@@ -149,7 +149,7 @@ std::string_view remedy(Damage damage) {
     case Damage::kRemovalOfLiveFile: return "keeps the file, drops its removal";
     case Damage::kStuckTruncate:
     case Damage::kStuckSize:
-    case Damage::kStuckRemoval: return "tries at once, and says what is in the way";
+    case Damage::kStuckRemoval: return "tries at once, and names the obstacle";
     case Damage::kOrphanDatafile: return "removes the datafile";
     default: return {};
   }

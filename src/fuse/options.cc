@@ -113,7 +113,7 @@ Result<void> set_log(MountOptions& options, std::string_view value) {
 }
 
 Result<void> set_source(MountOptions& options, std::string_view value) {
-  if (value.empty()) return Error::told(Errc::kInvalidArgument, "takes the name to show as what is mounted");
+  if (value.empty()) return Error::told(Errc::kInvalidArgument, "needs the name to show as the source of the mount");
   options.source = value;
   return {};
 }

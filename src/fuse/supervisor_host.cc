@@ -117,7 +117,7 @@ Result<void> SystemHost::check_program(const std::string& program) {
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
-  return Error::told(Errc::kVersionMismatch, fmt::format("{} cannot take this mount over ({}); unmount and mount anew",
+  return Error::told(Errc::kVersionMismatch, fmt::format("{} cannot take this mount over ({}); unmount and mount again",
                                                          program, described(status)));
 }
 

@@ -36,11 +36,10 @@ job::Task<void> bootstrap_group(GroupBootstrapOptions options, coord::Coordinato
     if (seen && seen->find(key) != nullptr) co_return;
     if (look % kTellEvery == kTellEvery - 1) {
       SPATE_LOG("group", warn, "no meta server can lead yet: {}",
-                !seen ? "the coordinator (meta.coordinator) does not answer"
-                : member.log().is_new()
-                    ? "not all meta servers of spate.toml have been started"
-                    : "the coordinator knows nothing of this file system, which has been in use; was "
-                      "it lost? `spate coord restore` makes its record anew");
+                !seen                   ? "the coordinator (meta.coordinator) does not answer"
+                : member.log().is_new() ? "not all meta servers of spate.toml have been started"
+                                        : "the coordinator has no record of this file system, which has been in use; "
+                                          "has it lost its data? `spate coord restore` recreates the record");
     }
     if (seen && member.log().is_new()) {
       const bool good = co_await all_are_new(options, record, link, stop);

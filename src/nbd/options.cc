@@ -234,7 +234,8 @@ Result<ExportOptions> parse_export_options(const std::vector<std::string>& argum
   if (options.server != 0) {
     const bool more = !options.sources.empty() || !early.name.empty() || !early.allow.empty() || options.port_given ||
                       !options.addresses.empty() || !options.unix_path.empty() || options.read_only;
-    return more ? Result<ExportOptions>(wrong("--server: what it exports, and where, is in spate.toml")) : options;
+    return more ? Result<ExportOptions>(wrong("--server: spate.toml says what the server exports, and where"))
+                : options;
   }
   if (options.sources.empty()) return wrong("name at least one source to export");
   if (!early.name.empty() && options.sources.size() > 1)

@@ -33,7 +33,7 @@ bool Connection::take_request() {
   if (in.size() < kRequestBytes) return false;
   const auto request = decode_request(in);
   if (!request) {
-    abandon("what came is no request");
+    abandon("the client sent bytes that are not a request");
     return false;
   }
   if (request->command == Command::kWrite) return take_write(*request);

@@ -198,7 +198,7 @@ void bind_opening(FileSystemClass& fs) {
            "os.open() of Spate. layout: (strip_bytes, target_count, first_target, distribution) of a file that it "
            "creates; 0 and \"\": as the directory says.")
       .def("open_inode", &open_inode, "inode"_a, "flags"_a = O_RDONLY,
-           "Opens an object by the st_ino that another process was told of it: no path is walked.")
+           "Opens an object by the st_ino that another process has got from stat(), without a walk along a path.")
       .def("statvfs", &statvfs, "Size and free space of all servers, as os.statvfs_result.")
       .def(
           "sync", [](const FileSystem& self) { within(self, [](spate_fs* handle) { return spate_sync(handle); }); },

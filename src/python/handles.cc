@@ -10,7 +10,8 @@ namespace spate::python {
 namespace {
 
 [[noreturn]] void refuse_fork() {
-  PyErr_SetString(PyExc_RuntimeError, "this process was forked from the one that connected: connect anew in it");
+  PyErr_SetString(PyExc_RuntimeError,
+                  "this process was forked from the one that connected: connect again in this process");
   throw py::error_already_set();
 }
 

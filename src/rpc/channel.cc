@@ -155,7 +155,8 @@ Error Channel::no_answer(Errc last) const {
   const std::string why = unreached();
   if (!why.empty()) return Error::told(code, name() + " cannot be reached: " + why);
   if (code == Errc::kUnreachable) return Error::told(code, name() + " cannot be reached");
-  if (code == Errc::kProtocol) return Error::told(code, name() + ": what answers there is no server of Spate");
+  if (code == Errc::kProtocol)
+    return Error::told(code, name() + ": the program that answers there is not a Spate server");
   return Error::told(code, name() + " gave no answer before the deadline");
 }
 

@@ -20,7 +20,7 @@ std::string reason(Errc why, const std::string& unreached) {
     case Errc::kUnreachable: return "it cannot be reached";
     case Errc::kConnectionLost: return "its connection was lost";
     case Errc::kBusy: return "it is busy";
-    case Errc::kProtocol: return "what answers there is no server of Spate";
+    case Errc::kProtocol: return "the program that answers there is not a Spate server";
     default: return "it does not answer";
   }
 }

@@ -117,8 +117,8 @@ class Checker {
     const bool c_library = name.starts_with("libc.so") || name.starts_with("ld-linux") || name.starts_with("libc-2");
     if (binary.go) note(path, "Go: its runtime makes system calls itself");
     if (binary.own_calls > 0 && !c_library && !binary.go)
-      note(path, fmt::format("makes system calls itself ({} places): what they do to files of Spate fails",
-                             binary.own_calls));
+      note(path,
+           fmt::format("makes system calls itself ({} places): such calls fail for files of Spate", binary.own_calls));
     for (const std::string& import : binary.imports) {
       const auto row = uncovered().find(import);
       if (row != uncovered().end() && !c_library) note(path, import + ": " + row->second);

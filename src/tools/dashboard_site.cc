@@ -68,7 +68,7 @@ http::Response DashboardSite::answer(const http::Request& request) const {
     response.type = file->type;
     response.body = file->text;
   } else {
-    response = failure(404, "there are / and what it loads");
+    response = failure(404, "only / and the files that it loads exist");
   }
   add_rules(response);
   return response;

@@ -125,7 +125,7 @@ class Test(unittest.TestCase):
                     try:
                         call()
                     except RuntimeError as error:
-                        refused += "connect anew" in str(error)
+                        refused += "connect again" in str(error)
                 del started
                 self.file.close()
                 self.fs.close()

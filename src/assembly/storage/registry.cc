@@ -19,8 +19,8 @@ namespace {
 Error no_store(const std::string& folder, std::string_view what) {
   return Error::told(Errc::kNotFound,
                      folder + " holds no " + std::string(what) +
-                         ". Is its disk mounted, its path right? If what it held is given up, or it is new: "
-                         "start spated with --format once, which makes an empty one");
+                         ". Is its disk mounted, and its path right? If it is new, or its old contents are given up, "
+                         "start spated once with --format, which makes an empty one");
 }
 
 /// Adds the folder and the setting, which the system's error does not name.

@@ -28,7 +28,7 @@ Result<AccessPolicy> parse_policy(std::string_view text) {
     const auto [end, error] = std::from_chars(one.data(), one.data() + one.size(), uid);
     if (error != std::errc() || end != one.data() + one.size() || policy.uids.size() == kMaxUids) {
       return Error(Errc::kInvalidArgument,
-                   "\"" + std::string(text) + "\" is none of \"same\", \"any\" and user ids (\"1000,1001\")");
+                   "\"" + std::string(text) + "\" is not \"same\", \"any\" or a list of user ids (\"1000,1001\")");
     }
     policy.uids.push_back(uid);
     if (one.size() == rest.size()) return policy;

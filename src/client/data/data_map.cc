@@ -34,7 +34,8 @@ Result<void> check_ranges(const wire::SlotRanges& slot, std::uint64_t from) {
       return Error(Errc::kProtocol, "the server sent ranges that do not ascend");
     last = range.offset + range.size;
   }
-  if (slot.complete_to < last) return Error(Errc::kProtocol, "the server sent a range beyond what it looked at");
+  if (slot.complete_to < last)
+    return Error(Errc::kProtocol, "the server sent a range beyond the one that it had examined");
   return {};
 }
 

@@ -58,7 +58,8 @@ job::Task<Result<void>> flush_share(Transfer& transfer, const Share& share) {
   SPATE_CO_TRY(const auto answer, co_await call_share<wire::DatafileFlushReply>(share, wire::Op::kDatafileFlush, body,
                                                                                 call_options(transfer, share)));
   if (answer.reply.lost.size() != answer.reply.datafiles.size())
-    co_return Error(Errc::kProtocol, share.channel->name() + " told of losses of other slots than asked");
+    co_return Error(Errc::kProtocol,
+                    share.channel->name() + " reported losses of slots that the request does not name");
   SPATE_CO_TRY(std::ignore, note_states(transfer, share, answer.reply.datafiles, answer.incarnation));
   const std::size_t first = transfer.states.size() - answer.reply.lost.size();
   for (std::size_t i = 0; i < answer.reply.lost.size(); ++i) transfer.states[first + i].lost = answer.reply.lost[i];

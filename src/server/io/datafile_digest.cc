@@ -15,7 +15,7 @@ Result<void> check_request(const wire::DatafileDigestRequest& request) {
   if (request.size == 0 || request.size > wire::kMaxDigested)
     return Error::told(Errc::kInvalidArgument, "digests are of 1 byte to 16 MiB a request");
   if (request.offset > trove::kMaxDatafileBytes || request.size > trove::kMaxDatafileBytes - request.offset)
-    return Error::told(Errc::kInvalidArgument, "digests of what is beyond the end of any datafile");
+    return Error::told(Errc::kInvalidArgument, "digests of a range beyond the largest size of a datafile");
   return {};
 }
 
