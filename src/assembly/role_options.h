@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the roles of a server are told at their start, from spate.toml.
+// The options that the roles of a server get at their start, from spate.toml.
 #pragma once
 
 #include <string>

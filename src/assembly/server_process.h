@@ -49,13 +49,13 @@ class ServerProcess {
   Result<void> run(const std::function<void()>& serving = {});
   void request_exit() { executor_.request_exit(); }
   /// True: run() has ended because this member of the group of meta servers no longer leads, or cannot go on. The
-  /// caller then opens the server anew.
+  /// caller then opens the server again.
   bool is_to_restart() const { return restart_; }
   const config::ServerConfig& self() const { return self_; }
   const config::FileSystemConfig& config() const { return config_; }
   /// Any thread may read it until this is destroyed.
   const metrics::Registry& metrics() const { return metrics_; }
-  /// Opens the audit log anew, if there is one. Any thread.
+  /// Opens the audit log again, if there is one. Any thread.
   Result<void> reopen_audit() { return audit_ ? audit_->reopen() : Result<void>(); }
   /// The server is idle: it soon gives back memory that it holds only for speed. Any thread may call it, before and
   /// during run().

@@ -4,7 +4,7 @@
 namespace spate {
 namespace {
 
-/// Bytes of the UTF-8 character that `text` begins with; 0 when it is none (RFC 3629: no overlong forms, no
+/// Bytes of the UTF-8 character that `text` begins with; 0 if it is not valid (RFC 3629: no overlong forms, no
 /// surrogates).
 std::size_t character_size(std::string_view text) {
   const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };

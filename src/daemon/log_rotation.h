@@ -20,7 +20,7 @@ class LogRotation {
   LogRotation(const LogRotation&) = delete;
   LogRotation& operator=(const LogRotation&) = delete;
 
-  /// Sets a function that opens another file anew at the same signal; null: none. It is called on this object's thread.
+  /// Sets a function that reopens another file at the same signal; null: none. It is called on this object's thread.
   /// on_signal() does not return while the earlier function runs.
   void on_signal(std::function<Result<void>()> reopen);
 

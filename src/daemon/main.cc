@@ -133,7 +133,7 @@ spate::Result<std::unique_ptr<spate::http::Server>> start_metrics(const std::str
   return page;
 }
 
-/// Serves until a signal comes, or until the server is to be opened anew: then sets `again`. Returns the exit status.
+/// Serves until a signal comes, or until the server must be opened again: then sets `again`. Returns the exit status.
 int serve_once(const spate::assembly::ServerSettings& settings, const std::string& given_metrics_address,
                spate::daemon::LogRotation& rotation, spate::daemon::MemoryTrimmer& memory, bool& again) {
   again = false;

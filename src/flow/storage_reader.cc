@@ -102,7 +102,7 @@ job::Task<Result<std::uint64_t>> StorageReader::read_unordered(MutableByteView o
     std::uint64_t asked = 0;
     for (const Extent& extent : present_) asked += extent.size;
     const bool shrank = done.stat.size < stat_.size;
-    // Of a datafile that grew only the old length is read, because later batches must agree with the stream's length.
+    // If a datafile has grown, only the old length is read, because later batches must agree with the stream's length.
     if (shrank) stat_ = done.stat;
     if (done.bytes == asked) co_return wanted;
     if (!shrank) break;

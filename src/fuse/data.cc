@@ -19,7 +19,7 @@ constexpr std::uint64_t kMaxCopyBytes = 1U << 30U;
 /// __FMODE_EXEC of the kernel's <linux/fs.h>: execve(2) opens the file.
 constexpr int kForExecve = 0x20;
 
-/// To the servers a mount of root acts as root, so they are told when another user opens a file for writing.
+/// The servers see the mount of root as root, so the mount tells them when another user opens a file for writing.
 std::uint8_t by_user(std::uint8_t flags) {
   const CurrentRequest& current = CurrentRequest::of_this_thread();
   const bool for_user = current.mount().credential.uid == 0 && current.caller().uid != 0;

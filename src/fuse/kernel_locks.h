@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// KernelLocks: the locks of programs that use the mount. Records who has locks, and who waits for one.
+// KernelLocks: the locks of programs that use the mount. Records which owners have locks, and which wait for one.
 #pragma once
 
 #ifndef FUSE_USE_VERSION

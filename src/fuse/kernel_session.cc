@@ -34,7 +34,7 @@ void make_interruptible() {
 }
 
 /// Whether the handler waits only for the client's executor, or calls need_reader() before another wait. Locks and
-/// copies may also wait for the kernel, which is told to drop pages that others are reading; other cases are rare.
+/// copies may also wait until the kernel has dropped pages that others are reading; other cases are rare.
 bool waits_for_executor_only(std::uint32_t opcode) {
   switch (opcode) {
     case FUSE_LOOKUP:

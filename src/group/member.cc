@@ -55,7 +55,7 @@ Duration Member::pause() const { return why_.code() == Errc::kConflict ? Duratio
 // The record.
 
 void Member::adopt(const GroupRecord& record, std::uint64_t revision) {
-  // A later epoch may come with an earlier revision: an operator has made the record anew after etcd had lost it.
+  // A later epoch may come with an earlier revision: an operator has recreated the record after etcd had lost it.
   if (revision <= revision_ && record.epoch <= record_.epoch) return;
   const bool new_epoch = record.epoch > record_.epoch || revision_ == 0;
   record_ = record;

@@ -20,7 +20,7 @@ class LineFile {
   LineFile(const LineFile&) = delete;
   LineFile& operator=(const LineFile&) = delete;
 
-  /// Opens the path anew, for rotation. On failure the old file stays in use.
+  /// Opens the path again, for rotation. On failure the old file stays in use.
   Result<void> reopen();
   /// `line` has no line end. On failure the line is lost. If a part of it was written, that part stays a line of its
   /// own. One thread at a time.

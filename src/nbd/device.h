@@ -37,7 +37,7 @@ class Device {
 
   /// The size in bytes, now or at the last look().
   virtual std::uint64_t size() = 0;
-  /// Whether look() must ask a server for the size before a client is told of it; and look() itself.
+  /// Whether look() must ask a server for the size before a client learns it, and look() itself.
   virtual bool has_to_look() const { return false; }
   virtual job::Task<void> look() { co_return; }
   virtual bool read_only() const = 0;

@@ -24,7 +24,7 @@ struct ExportInfo {
   std::uint32_t maximum_block = kMaxPayload;
 };
 
-/// The exports that one client may see. Ask it anew each time, since a size may have changed.
+/// The exports that one client may see. Ask it again each time, since a size may have changed.
 class Catalogue {
  public:
   virtual ~Catalogue() = default;

@@ -167,7 +167,7 @@ bool can_start(const Frame& f, const ExecParams& params) {
 
 Reply exec(Frame& f, const ExecParams& params) {
   if (const Reply refused = prepare(f, params)) return refused;
-  // The connections end with the program. The next program opens the files that it inherits anew. Until then the broker
+  // The connections end with the program. The next program opens its inherited files again. Until then the broker
   // keeps them open.
   if (!front().in_vfork_child() && any_client_started() && can_start(f, params)) end_before_exec();
   return kToKernel;

@@ -98,7 +98,7 @@ Result<posix::OpenFile*> Description::file() {
   const std::lock_guard lock(*opening_);
   if (!state_->is_still_ours()) return Errc::kStaleHandle;
   if (file_ != nullptr) {
-    // Other threads use the file, so a change of F_SETFL is applied to it instead of opening it anew.
+    // Other threads use the file, so a change of F_SETFL is applied to it instead of opening it again.
     file_->set_append((flags() & O_APPEND) != 0);
     return file_.get();
   }

@@ -39,7 +39,7 @@ class Description {
   const std::string& path() const { return state_->what().path; }
   bool is_place() { return type() == FileType::kDirectory || (flags() & O_PATH) != 0; }
 
-  /// The open file. After fork or exec, the first call opens it anew with the present flags. It stays until close().
+  /// The open file. After fork or exec, the first call opens it again with the present flags. It stays until close().
   Result<posix::OpenFile*> file();
   /// Runs `make(posix::OpenFile&)`, which returns a Task<Result<T>>.
   template <typename Make>
@@ -56,7 +56,7 @@ class Description {
   bool may_be_shared() const { return shared_.load() || forks_before_ != front_forks(); }
   void note_shared() { shared_ = true; }
 
-  /// Ends this process's open. A later file() opens the file anew.
+  /// Ends this process's open. A later file() opens the file again.
   Result<void> close();
   /// Call it in a child of fork().
   void forget();

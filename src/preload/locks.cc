@@ -58,7 +58,7 @@ Reply set_of_process(Description& d, int descriptor, BrokerRequest request) {
 }
 
 /// flock and OFD locks. A new broker has none of this file's locks: then a lock request fails, and an unlock request
-/// begins anew.
+/// begins again.
 Reply set_of_file(Description& d, int descriptor, BrokerRequest request) {
   request.incarnation = d.state()->locked_at.load();
   d.state()->kept.fetch_or(SharedState::kLocked);

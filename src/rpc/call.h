@@ -61,7 +61,8 @@ struct Call {
   job::StopToken stop;
   std::uint64_t moved_bytes = 0;  // file data that the handler has moved
   Handle file;                    // the file to which these data belong; 0: none
-  /// For requests that only an operator makes: the handler says what it has done, for the audit log. Else empty.
+  /// For requests that only an operator makes: the handler says what it has done, for the audit log. Otherwise it is
+  /// empty.
   std::string deed;
   Places* places = nullptr;  // the server's, which outlives the call; null: the call takes no place (see ReleasedPlace)
 };

@@ -36,7 +36,7 @@ struct CallOptions {
   class Bulk* bulk = nullptr;
 };
 
-/// The bulk operations of one request. Each attempt posts them anew, with a new tag.
+/// The bulk operations of one request. Each attempt posts them again, with a new tag.
 class Bulk {
  public:
   virtual ~Bulk() = default;

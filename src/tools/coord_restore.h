@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `spate coord restore`: makes the coordinator's record of the meta servers anew, from what the meta servers hold.
+// `spate coord restore`: recreates the coordinator's record of the meta servers from the stores of the meta servers.
 #pragma once
 
 #include <string>

@@ -195,8 +195,8 @@ std::string roles_text(const config::ServerRoles& roles) {
   return text;
 }
 
-/// Whether nobody is there or answers. Other codes mean that another program is there, or that the server refuses this
-/// client.
+/// Whether no process is there or answers. Other codes mean that another program is there, or that the server refuses
+/// this client.
 bool is_down(Errc code) {
   return code == Errc::kUnreachable || code == Errc::kTimeout || code == Errc::kConnectionLost;
 }

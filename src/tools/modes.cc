@@ -11,7 +11,7 @@ constexpr std::uint32_t kUser = 04700;
 constexpr std::uint32_t kGroup = 02070;
 constexpr std::uint32_t kOther = 01007;
 
-/// The bits of one letter of "ugoa"; 0: it is none of these.
+/// The bits of one letter of "ugoa"; 0: another letter.
 std::uint32_t class_of(char letter) {
   switch (letter) {
     case 'u': return kUser;
@@ -22,7 +22,7 @@ std::uint32_t class_of(char letter) {
   }
 }
 
-/// The bits, in all classes, of one letter of "rwxst"; 0: it is none of these.
+/// The bits, in all classes, of one letter of "rwxst"; 0: another letter.
 std::uint32_t bits_of(char letter) {
   switch (letter) {
     case 'r': return 0444;

@@ -75,7 +75,7 @@ struct BytestreamRequest {
   WallTime now;  // write, truncate, punch, copy, note_change, allocate that extends: becomes mtime (never moved back)
   bool extend = false;  // allocate: the datafile then reaches to the end of the extents at least
   /// Read, write: past the page cache, between the device and this memory. Offsets, sizes and memory are multiples of
-  /// Bytestreams::direct().alignment, extents ascend; a read may reach beyond the datafile's end. Else
+  /// Bytestreams::direct().alignment, extents ascend; a read may reach beyond the datafile's end. Otherwise they return
   /// kInvalidArgument.
   bool direct = false;
   /// Write: only this store's operations change the datafile now. The store may then write small extents with small

@@ -251,7 +251,7 @@ void copy(DatafileStore& store, LocalDatafile& datafile, const BytestreamRequest
   finish_change(store, datafile, done);
 }
 
-/// Opens the file anew, so that the holder's offset and flags are not those of this process.
+/// Opens the file again, so that the holder's offset and flags are not those of this process.
 void lend(const LocalDatafile& datafile, Lend how, BytestreamCompletion& done) {
   const int access = how == Lend::kRead ? O_RDONLY : how == Lend::kWrite ? O_WRONLY : O_RDWR;
   const std::string self = "/proc/self/fd/" + std::to_string(datafile.fd());

@@ -22,7 +22,7 @@ class PeerHealthCheck {
 
   /// Looks at all peers and sets the time of the next look. Drops unauthenticated peers that were not admitted in time,
   /// peers that keep cancelled memory for too long, to which nothing can be sent, or whose process has ended. Pings
-  /// silent peers, repeats hellos, and opens an endpoint anew whose reads do not end or whose connection is broken. May
+  /// silent peers, repeats hellos, and reopens an endpoint if its reads do not end or its connection is broken. May
   /// take 250 ms for an endpoint of verbs. Call it outside of Wire::poll().
   void sweep();
 

@@ -185,7 +185,7 @@ bool Peer::flush(MessageClass c, std::uint64_t budget) {
   }
   if (!empty && writer.budget_spent()) host_.keep_turning(*this);
   if (link->out(c).broken() || queue.too_many_answers()) module().lose_later(*this, Errc::kProtocol);
-  if (writer.widened()) frames_announced_ = kUnknown;  // the full lane counts its frames anew
+  if (writer.widened()) frames_announced_ = kUnknown;  // the full lane counts its frames from zero
   return writer.wrote();
 }
 

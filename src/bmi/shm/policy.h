@@ -24,7 +24,7 @@ struct AccessPolicy {
 /// "same", "any", or uids with commas ("1000,1001"; at most 256). kInvalidArgument says what is allowed.
 Result<AccessPolicy> parse_policy(std::string_view text);
 
-/// "admits only its own user (uid 1000) and root": the reason that a refused user is told.
+/// "admits only its own user (uid 1000) and root": the reason that a refused user gets.
 std::string describe(AccessPolicy::Kind kind, std::uint32_t server_uid);
 
 }  // namespace spate::bmi::shm

@@ -13,7 +13,7 @@
 namespace spate::bmi::shm {
 namespace {
 
-/// Whether this build speaks the version. Of another version only the first bytes have a known meaning, so the test
+/// Whether this build speaks the version. Only the first bytes of another version have a known meaning, so the test
 /// does not encode them again.
 bool spoken(std::uint16_t version) { return version >= kVersionMin && version <= kVersionMax; }
 

@@ -43,8 +43,8 @@ class Bypass {
   /// Whether ready() may succeed. Cheap enough to call for each read and write. It must be called for each, because it
   /// counts them: a file that moves little data gets no lease.
   bool considers(const BypassParams& params);
-  /// Whether leases for all of these slots are held. Asks for missing ones. Only one call asks at a time. Other calls
-  /// do not wait for it, unless they demand the path kBypass.
+  /// Whether leases for all of these slots are held. Asks for missing ones. Only one call asks the server at a time.
+  /// Other calls do not wait for it, unless they demand the path kBypass.
   job::Task<bool> ready(const BypassParams& params, Limits limits);
   /// Why ready() returned false, for people.
   const std::string& refusal() const { return refusal_; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// BulkData: the bulk messages of one share of a read or write. They are posted anew for each attempt of the request.
+// BulkData: the bulk messages of one share of a read or write. They are posted again for each attempt of the request.
 #pragma once
 
 #include <deque>

@@ -7,8 +7,8 @@
 namespace spate::client {
 namespace {
 
-/// A primary that has not answered for kSilence may be gone. Then the meta server is asked who leads, and is asked
-/// again every kAskAgainWhoLeads.
+/// A primary that has not answered for kSilence may be gone. Then the client asks the meta server which member leads,
+/// and asks again every kAskAgainWhoLeads.
 constexpr Duration kSilence = std::chrono::seconds(1);
 constexpr Duration kAskAgainWhoLeads = std::chrono::milliseconds(500);
 /// The pause after a member has said that it does not lead. It doubles up to the longest pause.

@@ -65,7 +65,7 @@ class UnsyncedFile {
 
   /// How many losses there were so far. An open keeps the number up to which it has been told.
   std::uint64_t losses() const { return losses_; }
-  /// The number for an open that begins now. So it will be told of losses that no open was told of yet, as in Linux
+  /// The number for an open that begins now. So it will report losses that no open has reported yet, as in Linux
   /// (errseq_t).
   std::uint64_t losses_told() const { return losses_told_; }
   void tell(std::uint64_t losses) { losses_told_ = std::max(losses_told_, losses); }

@@ -210,7 +210,7 @@ job::Task<Result<Attributes>> File::close(CloseOptions options, UniqueFunction<v
   wire::CloseWritersRequest close{std::move(request), std::max(writers, 1U)};
   auto reply = co_await cluster_.close(std::move(close), opened_in, limits, std::move(on_ended));
   written_.leave(reply && reply->attributes.link_count == 0);
-  if (!lost) co_return lost.error();  // reported even if something else failed, because nobody is told again
+  if (!lost) co_return lost.error();  // reported even if something else failed, because no later call reports it
   if (!reply) co_return std::move(reply).error();
   co_return reply->attributes;
 }

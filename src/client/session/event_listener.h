@@ -48,7 +48,7 @@ class SessionLocks {
 /// or a lease was recalled. It keeps one request open at the meta server, and acknowledges events with the next one.
 ///
 /// It also knows which process of the meta server answers. A *table* is the number by which a process of the server
-/// identifies its tables of locks and leases. When it changes, the leases are over, the numbers of events begin anew,
+/// identifies its tables of locks and leases. When it changes, the leases are over, the numbers of events begin again,
 /// and the locks must be claimed again.
 ///
 /// Life cycle: construct -> serve() -> inherit(), if an earlier process has had the session -> other calls ->

@@ -20,8 +20,8 @@ constexpr Duration kAskAgainPause = std::chrono::seconds(5);
 constexpr std::size_t kGroupsAtOnce = wire::kMaxGroupsTold;
 constexpr std::uint32_t kMapRoom = 1U << 20U;  // enough for 4,096 servers with addresses of 200 bytes
 
-/// The digest that identifies a repeated request. Of a close only the handle counts, because its other fields depend on
-/// the process that sends it.
+/// The digest that identifies a repeated request. Only the handle of a close is compared, because its other fields
+/// depend on the process that sends it.
 std::uint64_t digest_of(wire::Op op, ByteView body) {
   const bool closes = op == wire::Op::kClose || op == wire::Op::kCloseWriters;
   if (!closes) return hash64(body, static_cast<std::uint64_t>(op));

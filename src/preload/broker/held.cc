@@ -23,7 +23,7 @@ HeldFile* HeldFiles::find(const MemoryIdentity& identity) {
 }
 
 Result<HeldFile*> HeldFiles::watch(int descriptor, Handle handle) {
-  // Open it as a check: only a user who may open the memory can make the broker accept it as that user's.
+  // Opening it is a check: the broker accepts the memory of a user only if this user may open it.
   SPATE_TRY(const UniqueFd memory, open_memory(descriptor, O_RDONLY));
   const MemoryIdentity identity = identity_of(memory.get());
   if (!identity) return Errc::kInvalidArgument;

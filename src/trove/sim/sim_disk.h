@@ -26,7 +26,7 @@ struct SimDiskModel {
   std::uint64_t memory_bytes_per_second = 8'000'000'000;   // of the page cache; 1 .. 10^10
   unsigned parallel = 8;                                   // operations the device works on side by side; >= 1
   Duration jitter{0};                                      // added to each operation, uniform in [0, jitter]
-  /// Reads find their data in the page cache, and writes leave it there until a sync. Else both go to the device.
+  /// Reads find their data in the page cache, and writes leave it there until a sync. Otherwise both go to the device.
   bool page_cache = true;
   /// How many of 1000 operations on data in memory complete in their post.
   std::uint32_t immediate_per_mille = 300;

@@ -14,8 +14,8 @@ namespace spate::io {
 /// Copies what the primary's datafiles hold to other members. Each copy is sent as a change, in order with the changes
 /// of clients.
 ///
-/// It lives as long as its term, and its tasks end early when the term ends. One executor; pinned. What the
-/// constructor takes outlives it.
+/// It lives as long as its term, and its tasks end early when the term ends. One executor; pinned. The arguments of the
+/// constructor must outlive the object.
 class MirrorCopier {
  public:
   using Regions = std::map<DatafileId, std::vector<ChangedRegion>>;

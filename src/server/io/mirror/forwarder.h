@@ -48,7 +48,7 @@ class MirrorHost {
   /// Asks the meta server for this change, and repeats the request unless `once` is set, until the record is as wanted,
   /// this member may not make the change, or `stop` fires.
   virtual job::Task<void> change_record(MirrorGroup& group, RecordChange what, job::StopToken stop) = 0;
-  /// Reads the cluster map anew, for peers(). After a failure the map is the one that was known.
+  /// Reads the cluster map again, for peers(). After a failure the map is the one that was known.
   virtual job::Task<void> fetch_map() = 0;
   /// A member knows a later record, so the record should be read again.
   virtual void contradicted() = 0;
@@ -90,8 +90,8 @@ bool is_refusal(Errc status);
 /// Numbers the changes of one term and sends them to the other members. A member that does not answer, or cannot make
 /// a change, becomes absent.
 ///
-/// It lives as long as its term. All of its tasks end early when `stopping` fires. One executor; pinned. What the
-/// constructor takes outlives it.
+/// It lives as long as its term. All of its tasks end early when `stopping` fires. One executor; pinned. The arguments
+/// of the constructor must outlive the object.
 class Forwarder {
  public:
   /// `term`: the number of the term. `gate` holds what is under way.

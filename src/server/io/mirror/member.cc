@@ -65,7 +65,7 @@ wire::BeaconAnswer MirrorMember::answer_beacon(const rpc::Call& call, const wire
 job::Task<wire::MirrorObeyReply> MirrorMember::take(const rpc::Call& call, wire::MirrorObeyRequest request) {
   wire::MirrorObeyReply reply;
   reply.verdict = MirrorVerdict::kStranger;
-  // Also the one that was the primary may say who is it now.
+  // A former primary, too, may say which member is the primary now.
   const MirrorGroup* const known = host_.find(request.record.id);
   if (!leads(call, request.record) && (known == nullptr || !leads(call, known->record))) co_return reply;
   MirrorGroup* const group = host_.learn(request.record);

@@ -14,7 +14,7 @@ namespace spate::io {
 /// the group's primary is accepted as the sender.
 ///
 /// A part of Mirrors, with its life cycle: a call that waits for storage or for data ends early when `stopping` fires
-/// or when its request is stopped. One executor; pinned. What the constructor takes outlives it.
+/// or when its request is stopped. One executor; pinned. The arguments of the constructor must outlive the object.
 class MirrorMember {
  public:
   MirrorMember(MirrorHost& host, Parts& parts, job::StopSource& stopping, metrics::Registry& metrics);

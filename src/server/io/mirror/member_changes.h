@@ -8,7 +8,7 @@
 
 namespace spate::io {
 
-/// Fails with kProtocol if the request is none that a primary sends.
+/// Fails with kProtocol if a primary does not send such requests.
 Result<void> check_forward(const wire::MirrorForwardRequest& request);
 /// The first and the last region that the change concerns.
 ChangedRegion first_region(const wire::MirrorForwardRequest& request);

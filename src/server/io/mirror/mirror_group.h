@@ -48,7 +48,7 @@ struct MirrorGroup {
   bool lacks_all = false;
   /// This server has removed the copies that it held before it began to join, or before it was replaced.
   bool emptied = false;
-  /// An earlier process was being given what it lacked. This one must begin anew, and be absent first.
+  /// An earlier process was being given what it lacked. This member must first become absent, and then join again.
   bool half_joined = false;
   /// The machine has been booted since that earlier process.
   bool rebooted = false;

@@ -14,12 +14,12 @@ namespace {
 constexpr Duration kRetry = std::chrono::milliseconds(100);
 constexpr Duration kDropPause = std::chrono::seconds(10);  // after a failure
 constexpr Duration kWindow = std::chrono::seconds(10);
-// A member whose process was started anew waits longer, so that a member that was there all the time goes first.
+// A member whose process has restarted waits longer, so that a member that was there all the time goes first.
 constexpr Duration kFreshPrimary = std::chrono::seconds(3);
 constexpr Duration kFreshBackup = std::chrono::seconds(5);
 constexpr Duration kAfterReboot = std::chrono::seconds(7);
 
-/// A process that was started anew does not go on as a serving member: others may have left it out, and it does not
+/// A restarted process does not continue as a serving member: others may have left it out, and it does not
 /// know which part of a change it has seen. The primary takes it in again as a returning member.
 bool may_accept(const MirrorGroup& group, const DataGroup& record) {
   if (!group.fresh) return true;

@@ -154,7 +154,7 @@ Result<std::vector<ChannelIoServers::Share>> ChannelIoServers::shares_of(const L
   return shares;
 }
 
-/// The state of all datafiles together. Of a slot's replicas, the most advanced one counts.
+/// The state of all datafiles together. The most advanced replica of a slot counts.
 struct ChannelIoServers::Gathered {
   explicit Gathered(const Layout& layout) : slots(layout.slots.size()) {}
   void add(const Share& share) {

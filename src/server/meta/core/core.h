@@ -39,10 +39,10 @@ class MetaCore {
   /// Makes all commits durable. Every operation must have ended before.
   job::Task<Result<void>> stop();
 
-  /// Runs an operation that changes the store. If the request was answered before, yields that answer. Else it runs
-  /// `body` on a transaction, commits the transaction together with the answer, and runs again on conflict. It replies
-  /// when the commit is as durable as the options demand. Errors that depend on the name space (kExists) are stored as
-  /// answers like successes; transient errors (kTimeout) are not. `call` and `request` outlive the task.
+  /// Runs an operation that changes the store. If the request was answered before, yields that answer. Otherwise it
+  /// runs `body` on a transaction, commits the transaction together with the answer, and runs again on conflict. It
+  /// replies when the commit is as durable as the options demand. Errors that depend on the name space (kExists) are
+  /// stored as answers like successes; transient errors (kTimeout) are not. `call` and `request` outlive the task.
   job::Task<Result<Bytes>> change(rpc::Call& call, ByteView request, Body body);
   /// Runs an operation that only reads. All of its reads see one state of the store.
   job::Task<Result<Bytes>> read(rpc::Call& call, ByteView request, Body body);

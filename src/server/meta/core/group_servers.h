@@ -49,7 +49,7 @@ class GroupServers {
 
   /// Whether it has spoken, and is silent since.
   bool fell_silent(ServerId server) const;
-  /// Longer than a server needs to be started anew, shorter than a client waits for an answer.
+  /// Longer than a restart of a server takes, and shorter than a client waits for an answer.
   static constexpr Duration kTimeout = std::chrono::seconds(8);
 
   job::Executor& executor_;

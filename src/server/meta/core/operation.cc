@@ -9,8 +9,7 @@
 namespace spate::meta {
 
 Result<void> check_knows(const rpc::Peer& peer, const Layout& layout) {
-  const bool client =
-      peer.kind == wire::PeerKind::kClient && peer.client;  // the call of an internal change is nobody's
+  const bool client = peer.kind == wire::PeerKind::kClient && peer.client;  // no client has sent an internal change
   if (layout.redundancy == Redundancy::kNone || !client || (peer.features & wire::kFeatureMirrors) != 0) return {};
   return Error::told(Errc::kNotSupported,
                      "the file's data is mirrored, which this client does not know: it needs a newer version of Spate");

@@ -20,9 +20,9 @@ Result<void> LockManager::admit(const rpc::Call& call) const {
   return {};
 }
 
-/// The holder of a user's key may lock only files that it may read or write, or has open, and learns only there who has
-/// locked what. The holder of the client key is believed, because the kernel of the client's machine has checked the
-/// right when the program opened the file.
+/// The holder of a user's key may lock only files that it may read or write, or has open, and learns the owners of
+/// locks only there. The holder of the client key is believed, because the kernel of the client's machine has checked
+/// the right when the program opened the file.
 job::Task<Result<void>> LockManager::check_user(const rpc::Call& call, std::vector<wire::LockSpec> locks) const {
   job::Transaction store = core_.store().begin();
   for (const wire::LockSpec& lock : locks) {
@@ -112,7 +112,7 @@ job::Task<Result<wire::LockReply>> LockManager::lock(rpc::Call& call, wire::Lock
     }
     const std::uint32_t epoch = session.epoch;
     SPATE_CO_TRY(std::ignore, co_await markers_.record(call.header.client, epoch, call.stop));
-    // The session may have ended or begun anew meanwhile, so look everything up again.
+    // The session may have ended or restarted meanwhile, so look everything up again.
     const auto found = sessions_.find(call.header.client);
     if (found != sessions_.end() && found->second.epoch == epoch) found->second.recorded = true;
   }

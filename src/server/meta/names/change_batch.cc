@@ -56,7 +56,7 @@ job::Task<Result<Bytes>> make(Operation& operation, const wire::BatchedChange& c
   const Body body = body_of(change.op);
   if (body == nullptr) co_return Error(Errc::kNotSupported, "this kind of change cannot be part of a batch");
   auto result = co_await body(operation, change.body);
-  // A change that must wait for io servers needs a request of its own. Else the others would wait with it.
+  // A change that must wait for io servers needs a request of its own. Otherwise the others would wait, too.
   if (!result && operation.take_wait())
     co_return Error(Errc::kNotSupported, "a change that must wait for io servers cannot be part of a batch");
   // The answer to a batch cannot wait for truncations.

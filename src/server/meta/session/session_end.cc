@@ -32,7 +32,8 @@ job::Task<void> SessionTable::watch_leases() {
     end_silent_ones();
     const MonoTime before = core_.executor().now();
     std::ignore = co_await core_.executor().sleep(period, stopping_);
-    // A server that was stopped or swapped out has heard nobody. That does not mean that its clients were silent.
+    // A server that was stopped or swapped out has received no requests meanwhile. That does not mean that its clients
+    // were silent.
     const Duration late = core_.executor().now() - before - period;
     if (late > period) prolong_all(late);
   }

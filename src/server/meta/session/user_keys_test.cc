@@ -13,7 +13,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-/// A new operation fails this test until somebody has decided what the holder of a user's key may do with it.
+/// A new operation fails this test until somebody has decided whether the holder of a user's key may use it.
 TEST_F(MetaUserKeys, EachOperationDeclaresItsAllowedCallers) {
   using wire::Op;
   std::map<rpc::Access, std::set<Op>> by_access;
