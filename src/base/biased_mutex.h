@@ -11,8 +11,8 @@ namespace spate {
 /// Like std::mutex, but cheap for one thread. A thread that has taken the mutex some dozens of times in a row becomes
 /// its owner. The owner needs no locked instruction (these cost 20 cycles each, two a critical section). Another thread
 /// that locks the mutex takes the ownership away: that costs a system call and a wait for the owner's critical section.
-/// After a few such losses, the mutex stays an ordinary one. Where the kernel has no membarrier(2), it is an ordinary
-/// one from the start. Thread-safe; the destructor does not wait: nobody may hold the mutex then.
+/// After a few such losses, the mutex stays an ordinary one. It is an ordinary mutex from the start if the kernel has
+/// no membarrier(2). Thread-safe; the destructor does not wait: nobody may hold the mutex then.
 class BiasedMutex {
  public:
   BiasedMutex() = default;
