@@ -39,7 +39,7 @@ Mirrors::Mirrors(Parts& parts, metrics::Registry& metrics)
     : parts_(parts),
       started_(parts.executor.now()),
       pace_(parts.executor, parts.options.rebuild_rate),
-      keeper_log_(parts.executor.clock()),
+      group_records_log_(parts.executor.clock()),
       woken_(parts.executor),
       member_(*this, parts, stopping_, metrics),
       replacer_(*this),
@@ -229,7 +229,7 @@ job::Task<void> Mirrors::read_records() {
     for (const DataGroup& record : *found) learn(record);
   } else if (groups_.empty() && asked_for_.empty()) {
     // Nothing is missing, or the meta server is of a version without groups.
-  } else if (const auto more = keeper_log_.admit()) {
+  } else if (const auto more = group_records_log_.admit()) {
     SPATE_LOG("server/io", warn, "the records of groups cannot be read now error={}{}", found.error(), *more);
   }
   reading_ = false;

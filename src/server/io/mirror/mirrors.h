@@ -115,7 +115,7 @@ class Mirrors final : public MirrorHost {
   MonoTime lists_from_;
   MonoTime maps_from_;
   MonoTime beacons_from_;
-  log::RateLimit keeper_log_;
+  log::RateLimit group_records_log_;
   job::Event woken_;  // set when there is something to look at
   job::StopSource stopping_;
   MirrorMember member_;

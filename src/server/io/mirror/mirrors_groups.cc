@@ -188,7 +188,7 @@ job::Task<void> Mirrors::change_record(MirrorGroup& group, RecordChange what, jo
     request.next = next;
     const auto reply = co_await group_records_->change(std::move(request), stop);
     if (!reply) {
-      if (const auto more = keeper_log_.admit())
+      if (const auto more = group_records_log_.admit())
         SPATE_LOG("server/io", warn, "the record of a group cannot be changed now group={} error={}{}", group.id,
                   reply.error(), *more);
       if (what.once) co_return;
