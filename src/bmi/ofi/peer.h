@@ -14,7 +14,7 @@
 #include "bmi/ofi/wire.h"
 #include "bmi/protocol/frame_queue.h"
 #include "bmi/protocol/module_state.h"
-#include "bmi/protocol/peer.h"
+#include "bmi/protocol/peer_base.h"
 
 namespace spate::bmi::ofi {
 
@@ -41,13 +41,13 @@ class PeerHost {
   virtual OfiCounters& counters() = 0;
 };
 
-/// See protocol::Peer. Life cycle: made by a lookup or by a hello -> connected() -> disconnected() at the end of the
-/// session, and connected() again -> destroyed. Operations whose memory the device still uses complete after
+/// See protocol::PeerBase. Life cycle: made by a lookup or by a hello -> connected() -> disconnected() at the end of
+/// the session, and connected() again -> destroyed. Operations whose memory the device still uses complete after
 /// disconnected().
-class Peer final : public protocol::Peer {
+class Peer final : public protocol::PeerBase {
  public:
   Peer(PeerHost& host, protocol::ModuleState& module, PeerId id, std::uint64_t seed)
-      : protocol::Peer(module, id, seed), host_(host) {}
+      : protocol::PeerBase(module, id, seed), host_(host) {}
   /// All peers of the module are of this class.
   static Peer& of(const Op& op) { return static_cast<Peer&>(*op.peer); }
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/expect.h"
-#include "bmi/protocol/peer.h"
+#include "bmi/protocol/peer_base.h"
 
 namespace spate::bmi::protocol {
 
@@ -31,9 +31,9 @@ struct Reports final : Sink {
   std::vector<Message> messages;
 };
 
-class ScriptedPeer final : public Peer {
+class ScriptedPeer final : public PeerBase {
  public:
-  explicit ScriptedPeer(ModuleState& state) : Peer(state, PeerId(1), 7) {}
+  explicit ScriptedPeer(ModuleState& state) : PeerBase(state, PeerId(1), 7) {}
 
   void push(const Header& header, Op* op) override { (op != nullptr ? payloads : frames).push_back(header); }
   void answer(const Header& header) override { frames.push_back(header); }

@@ -21,7 +21,7 @@ struct Incoming;
 class PeerRecord;
 
 enum class OpState : std::uint8_t {
-  kWaitLink,     // waits for its class to be open; in Peer::waiting_
+  kWaitLink,     // waits for its class to be open; in PeerBase::waiting_
   kWaitCredit,   // an unexpected message that waits for credit; in Sender::unexpected_waiting_
   kWaitTurn,     // an expected message that may not be announced yet; in Sender::ClassState::waiting
   kSending,      // its frame is in the module's send queue

@@ -21,7 +21,7 @@ enum class PeerPhase : std::uint8_t {
   kGone,  // inbound, not connected
 };
 
-/// The base of Peer. The module's lock guards it.
+/// The base of PeerBase. The module's lock guards it.
 class PeerRecord {
  public:
   explicit PeerRecord(PeerId peer_id) : id(peer_id) {}

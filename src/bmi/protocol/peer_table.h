@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "bmi/protocol/limits.h"
-#include "bmi/protocol/peer.h"
+#include "bmi/protocol/peer_base.h"
 
 namespace spate::bmi::protocol {
 

@@ -15,8 +15,8 @@
 
 namespace spate::bmi::protocol {
 
-/// Part of Peer; the module's lock guards it. Life cycle: grant() for each handshake -> open() when the connection is
-/// up -> messages -> reset() when it is lost, and grant() again. Receives may be posted and cancelled at any time.
+/// Part of PeerBase; the module's lock guards it. Life cycle: grant() for each handshake -> open() when the connection
+/// is up -> messages -> reset() when it is lost, and grant() again. Receives may be posted and cancelled at any time.
 ///
 /// It never blocks and never calls the core: it reports in ModuleState::outbox and queues answers in the Path, which
 /// the module flushes. Another process wrote everything that arrives. Functions that return bool return false when that
@@ -32,7 +32,7 @@ class Receiver {
   /// of the last connection. Resets the credit.
   Limits grant();
   void open();
-  /// Drops the messages that have arrived and the order of the posted receives. It ends no operation: Peer::reset()
+  /// Drops the messages that have arrived and the order of the posted receives. It ends no operation: PeerBase::reset()
   /// does.
   void reset();
 

@@ -12,8 +12,8 @@
 
 namespace spate::bmi::protocol {
 
-/// Part of Peer; the module's lock guards it. Life cycle: open() -> reset() at the end of the connection, when Peer
-/// ends all operations -> open() again. It never blocks and never calls the core.
+/// Part of PeerBase; the module's lock guards it. Life cycle: open() -> reset() at the end of the connection, when
+/// PeerBase ends all operations -> open() again. It never blocks and never calls the core.
 ///
 /// A small message is sent at once, charged to the peer's credit. A large one, and a small one without credit, is
 /// announced. The peer clears it when it has a receive, or reads it by itself if it is located. A message that can be
@@ -27,8 +27,8 @@ class Sender {
   void reset();
 
   /// Begins the operation: its message is in the module's queue afterwards, is announced, or waits; or the operation
-  /// has failed, since the peer takes no unexpected message of this size. Call it when the class is open; Peer keeps
-  /// earlier operations. The module flushes afterwards.
+  /// has failed, since the peer takes no unexpected message of this size. Call it when the class is open; PeerBase
+  /// keeps earlier operations. The module flushes afterwards.
   void begin(Op& op);
   /// For a message that leaves within the call and needs no operation. The module has room for it, and no other message
   /// of its class is queued. Charges the message and fills in its header. False: earlier messages wait, there is not

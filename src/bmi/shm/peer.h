@@ -9,7 +9,7 @@
 
 #include "bmi/protocol/frame_queue.h"
 #include "bmi/protocol/module_state.h"
-#include "bmi/protocol/peer.h"
+#include "bmi/protocol/peer_base.h"
 #include "bmi/shm/counters.h"
 #include "bmi/shm/endpoint.h"
 #include "bmi/shm/link.h"
@@ -39,12 +39,12 @@ class PeerHost {
   virtual ShmCounters& counters() = 0;
 };
 
-/// See protocol::Peer. Life cycle: made by a lookup or by an inbound connection -> connected() -> disconnected(), and
-/// connected() again -> destroyed.
-class Peer final : public protocol::Peer {
+/// See protocol::PeerBase. Life cycle: made by a lookup or by an inbound connection -> connected() -> disconnected(),
+/// and connected() again -> destroyed.
+class Peer final : public protocol::PeerBase {
  public:
   Peer(PeerHost& host, protocol::ModuleState& module, PeerId id, std::uint64_t seed)
-      : protocol::Peer(module, id, seed), host_(host) {}
+      : protocol::PeerBase(module, id, seed), host_(host) {}
 
   /// See Module::send_at_once.
   bool send_at_once(const Post& post, bool unexpected);

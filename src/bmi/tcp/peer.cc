@@ -174,9 +174,9 @@ bool Peer::on_header(Connection& connection, const std::byte* bytes) {
     case FrameType::kReady:
     case FrameType::kData: return class_fits && receiver().begin(connection.incoming(), *header);
     case FrameType::kAnnounce: return class_fits && receiver().on_announce(*header, {});
-    case FrameType::kWithdraw: return class_fits && protocol::Peer::control(*header);
-    case FrameType::kNoData: return protocol::Peer::control(*header);
-    case FrameType::kClear: return on_control && protocol::Peer::control(*header);
+    case FrameType::kWithdraw: return class_fits && protocol::PeerBase::control(*header);
+    case FrameType::kNoData: return protocol::PeerBase::control(*header);
+    case FrameType::kClear: return on_control && protocol::PeerBase::control(*header);
     default: break;
   }
   if (header->type == kOpenBulk && on_control && outbound) {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "bmi/protocol/module_state.h"
-#include "bmi/protocol/peer.h"
+#include "bmi/protocol/peer_base.h"
 #include "bmi/tcp/connection.h"
 #include "bmi/tcp/counters.h"
 #include "bmi/tcp/endpoint.h"
@@ -44,13 +44,13 @@ struct Channel {
   Connection* opening = nullptr;     // this side's attempt to connect, until it is open
 };
 
-/// See protocol::Peer. Life cycle: made by a lookup or by an inbound connection -> connected() -> disconnected() when
-/// the connections are lost, and connected() again -> destroyed. The class of bulk messages is open when all its
+/// See protocol::PeerBase. Life cycle: made by a lookup or by an inbound connection -> connected() -> disconnected()
+/// when the connections are lost, and connected() again -> destroyed. The class of bulk messages is open when all its
 /// connections are.
-class Peer final : public protocol::Peer, public FrameHandler, public SendObserver {
+class Peer final : public protocol::PeerBase, public FrameHandler, public SendObserver {
  public:
   Peer(PeerHost& host, protocol::ModuleState& module, PeerId id, std::uint64_t seed)
-      : protocol::Peer(module, id, seed), host_(host) {}
+      : protocol::PeerBase(module, id, seed), host_(host) {}
 
   /// A connection of this peer has ended its handshake. `limits`: what the peer allows this side, for the control
   /// connection.

@@ -11,7 +11,7 @@
 #include "bmi/pipe/endpoint.h"
 #include "bmi/pipe/packet.h"
 #include "bmi/protocol/frame_queue.h"
-#include "bmi/protocol/peer.h"
+#include "bmi/protocol/peer_base.h"
 
 namespace spate::bmi::pipe {
 
@@ -50,12 +50,12 @@ class PeerHost {
   virtual void unauthenticated_asked(Peer& peer) = 0;
 };
 
-/// See protocol::Peer. Life cycle: made by a lookup or by an inbound connection -> connected() -> disconnected(), and
-/// connected() again -> destroyed.
-class Peer final : public protocol::Peer {
+/// See protocol::PeerBase. Life cycle: made by a lookup or by an inbound connection -> connected() -> disconnected(),
+/// and connected() again -> destroyed.
+class Peer final : public protocol::PeerBase {
  public:
   Peer(PeerHost& host, protocol::ModuleState& module, PeerId id, std::uint64_t seed)
-      : protocol::Peer(module, id, seed), host_(host) {}
+      : protocol::PeerBase(module, id, seed), host_(host) {}
 
   /// Both sides have said hello. `limits`: what the peer allows this side.
   void connected(const protocol::Limits& limits);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Peer: the protocol between this process and one other.
+// PeerBase: the protocol between this process and one other.
 #pragma once
 
 #include <array>
@@ -20,9 +20,9 @@ namespace spate::bmi::protocol {
 ///
 /// The protocol is passive. The module drives its device and hands what arrives to sender() and receiver(), which queue
 /// their answers in the Path. The module flushes after each call.
-class Peer : public PeerRecord, public Path {
+class PeerBase : public PeerRecord, public Path {
  public:
-  Peer(ModuleState& module, PeerId id, std::uint64_t seed);
+  PeerBase(ModuleState& module, PeerId id, std::uint64_t seed);
 
   /// See Module::post_send, post_recv and, if `unexpected`, post_send_unexpected.
   Result<PostResult> post(const Post& post, bool receive, bool unexpected);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bmi/protocol/peer.h"
+#include "bmi/protocol/peer_base.h"
 
 #include <utility>
 
 namespace spate::bmi::protocol {
 
-Peer::Peer(ModuleState& module, PeerId peer_id, std::uint64_t seed)
+PeerBase::PeerBase(ModuleState& module, PeerId peer_id, std::uint64_t seed)
     : PeerRecord(peer_id), module_(module), sender_(module, *this, *this), receiver_(module, *this, *this, seed) {}
 
-Result<PostResult> Peer::post(const Post& post, bool receive, bool unexpected) {
+Result<PostResult> PeerBase::post(const Post& post, bool receive, bool unexpected) {
   if (state == PeerPhase::kGone || !usable_for(post)) return Errc::kConnectionLost;
   Op& op = module_.begin_op(post, *this, receive, unexpected);
   PostResult result;
@@ -19,7 +19,7 @@ Result<PostResult> Peer::post(const Post& post, bool receive, bool unexpected) {
   return result;
 }
 
-bool Peer::post_send(Op& op) {
+bool PeerBase::post_send(Op& op) {
   const std::size_t c = index_of(op.message_class);
   op.in_post = true;
   op.done_in_post = false;
@@ -35,7 +35,7 @@ bool Peer::post_send(Op& op) {
   return op.done_in_post;
 }
 
-bool Peer::post_recv(Op& op) {
+bool PeerBase::post_recv(Op& op) {
   op.in_post = true;
   op.done_in_post = false;
   receiver_.post(op);
@@ -46,7 +46,7 @@ bool Peer::post_recv(Op& op) {
   return op.done_in_post;
 }
 
-void Peer::cancel(Op& op) {
+void PeerBase::cancel(Op& op) {
   if (op.state == OpState::kHeld) return grace(op);
   if (op.state == OpState::kWaitLink) {
     waiting_[index_of(op.message_class)].remove(op);
@@ -59,14 +59,14 @@ void Peer::cancel(Op& op) {
   if (state == PeerPhase::kUp) flush_all();
 }
 
-bool Peer::consumed(std::uint64_t charge) {
+bool PeerBase::consumed(std::uint64_t charge) {
   receiver_.consumed(charge);
   if (state != PeerPhase::kUp) return false;
   receiver_.give_back(MessageClass::kControl, charge);
   return true;
 }
 
-void Peer::up(const Limits& limits) {
+void PeerBase::up(const Limits& limits) {
   state = PeerPhase::kUp;
   ++connections;
   failure.clear();
@@ -74,13 +74,13 @@ void Peer::up(const Limits& limits) {
   receiver_.open();
 }
 
-void Peer::opened(MessageClass c) {
+void PeerBase::opened(MessageClass c) {
   open_[index_of(c)] = true;
   NodeList waiting = std::exchange(waiting_[index_of(c)], NodeList());
   while (Node* node = waiting.pop_front()) sender_.begin(op_of(*node));
 }
 
-void Peer::reset(Errc status) {
+void PeerBase::reset(Errc status) {
   waiting_ = {};
   open_ = {};
   sender_.reset();
@@ -92,7 +92,7 @@ void Peer::reset(Errc status) {
   }
 }
 
-bool Peer::control(const Header& header) {
+bool PeerBase::control(const Header& header) {
   switch (header.type) {
     case FrameType::kClear: return sender_.on_clear(header);
     case FrameType::kTaken: return sender_.on_taken(header);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bmi/protocol/peer.h"
+#include "bmi/protocol/peer_base.h"
 
 #include "bmi/protocol/fixture.h"
 
