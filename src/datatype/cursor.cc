@@ -21,7 +21,7 @@ Cursor::Cursor(const Description& description) : description_(&description), blo
 void Cursor::next() { load(); }
 
 void Cursor::next_outside(std::uint64_t from, std::uint64_t to) {
-  if (description_->kind() == Kind::kList) {
+  if (description_->kind() == DescriptionKind::kList) {
     while (raw_.size > 0 && raw_.offset >= from && raw_.end() <= to) step_raw();
   } else if (raw_.size > 0 && raw_.offset >= from && raw_.end() <= to) {
     skip_blocks(from, to);
@@ -53,7 +53,7 @@ void Cursor::next_in_run(std::uint64_t count) {
 void Cursor::seek(std::uint64_t stream) {
   if (stream >= description_->total_bytes()) {
     end();
-  } else if (description_->kind() == Kind::kList) {
+  } else if (description_->kind() == DescriptionKind::kList) {
     seek_list(stream);
   } else {
     seek_block((description_->first() + stream) / description_->block_bytes());
@@ -88,7 +88,7 @@ void Cursor::load_raw() {
 void Cursor::end() { block_stream_ = description_->first() + description_->total_bytes(); }
 
 void Cursor::step_raw() {
-  if (description_->kind() == Kind::kList) {
+  if (description_->kind() == DescriptionKind::kList) {
     block_stream_ += block_size_;
     if (++list_index_ < description_->pieces().size()) {
       block_offset_ = description_->pieces()[list_index_].offset;

@@ -121,7 +121,7 @@ Result<Description> Description::strided_window(std::uint64_t offset, std::uint6
 
 Result<Description> Description::window(std::uint64_t first, std::uint64_t size) const {
   if (first > size_ || size > size_ - first) return Error(Errc::kInvalidArgument, "request: window beyond its stream");
-  if (kind() != Kind::kList) {
+  if (kind() != DescriptionKind::kList) {
     Description d = *this;
     d.cut(first_ + first, size);
     return d;
@@ -164,13 +164,13 @@ bool Description::levels_nest() const {
   return true;
 }
 
-Kind Description::kind() const {
-  if (!pieces_.empty()) return Kind::kList;
-  return level_count_ > 0 ? Kind::kStrided : Kind::kContiguous;
+DescriptionKind Description::kind() const {
+  if (!pieces_.empty()) return DescriptionKind::kList;
+  return level_count_ > 0 ? DescriptionKind::kStrided : DescriptionKind::kContiguous;
 }
 
 std::uint64_t Description::blocks() const {
-  if (kind() == Kind::kList) return pieces_.size();
+  if (kind() == DescriptionKind::kList) return pieces_.size();
   if (size_ == 0) return 0;
   return (first_ + size_ - 1) / block_bytes_ - first_ / block_bytes_ + 1;
 }
@@ -178,7 +178,7 @@ std::uint64_t Description::blocks() const {
 std::uint64_t Description::request_bytes(std::uint64_t first, std::size_t max_pieces) const {
   if (first >= size_) return 0;
   const std::uint64_t rest = size_ - first;
-  if (kind() == Kind::kList) {
+  if (kind() == DescriptionKind::kList) {
     if (pieces_.size() <= max_pieces) return rest;
     std::uint64_t end = 0;
     auto piece = pieces_.begin();
@@ -186,7 +186,7 @@ std::uint64_t Description::request_bytes(std::uint64_t first, std::size_t max_pi
     for (std::size_t i = 0; i < max_pieces && piece != pieces_.end(); ++i) end += (piece++)->size;
     return end - first;
   }
-  if (kind() != Kind::kStrided) return rest;
+  if (kind() != DescriptionKind::kStrided) return rest;
   const std::uint64_t begin = first_ + first;
   const std::uint64_t blocks = (begin + rest - 1) / block_bytes_ - begin / block_bytes_ + 1;
   if (blocks <= kMaxRequestBlocks) return rest;

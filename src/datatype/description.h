@@ -29,7 +29,7 @@ struct Level {
   friend bool operator==(const Level&, const Level&) = default;
 };
 
-enum class Kind : std::uint8_t { kContiguous = 1, kList = 2, kStrided = 3 };
+enum class DescriptionKind : std::uint8_t { kContiguous = 1, kList = 2, kStrided = 3 };
 
 /// An immutable value: a sequence of file bytes, the *stream*, whose byte i goes to or comes from byte i of the
 /// request's memory. It is sent in this form and never expanded (PVFS sec. 3.3, "partitioned-file interface",
@@ -57,7 +57,7 @@ class Description {
   /// `size` bytes of this description's stream from byte `first` on. kInvalidArgument: the stream has fewer.
   Result<Description> window(std::uint64_t first, std::uint64_t size) const;
 
-  Kind kind() const;
+  DescriptionKind kind() const;
   std::uint64_t total_bytes() const { return size_; }
   bool empty() const { return size_ == 0; }
   /// Whether the pieces ascend in the file without overlap. (For strided ones: each level's stride is at least the

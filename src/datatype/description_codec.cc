@@ -37,16 +37,16 @@ Result<Description> decode_strided(Decoder& in) {
 }
 
 Result<Description> decode_body(Decoder& in) {
-  switch (static_cast<Kind>(in.u8())) {
-    case Kind::kContiguous: {
+  switch (static_cast<DescriptionKind>(in.u8())) {
+    case DescriptionKind::kContiguous: {
       const std::uint64_t offset = in.u64();
       return Description::contiguous(offset, in.u64());
     }
-    case Kind::kList: {
+    case DescriptionKind::kList: {
       const std::vector<Extent> pieces = decode_pieces(in);
       return Description::list(pieces);
     }
-    case Kind::kStrided: return decode_strided(in);
+    case DescriptionKind::kStrided: return decode_strided(in);
   }
   return Errc::kCorrupt;
 }
@@ -56,18 +56,18 @@ Result<Description> decode_body(Decoder& in) {
 void encode(Encoder& out, const Description& description) {
   out.u8(static_cast<std::uint8_t>(description.kind()));
   switch (description.kind()) {
-    case Kind::kContiguous:
+    case DescriptionKind::kContiguous:
       out.u64(description.offset());
       out.u64(description.total_bytes());
       return;
-    case Kind::kList:
+    case DescriptionKind::kList:
       out.u32(static_cast<std::uint32_t>(description.pieces().size()));
       for (const Extent& piece : description.pieces()) {
         out.u64(piece.offset);
         out.u64(piece.size);
       }
       return;
-    case Kind::kStrided:
+    case DescriptionKind::kStrided:
       out.u64(description.offset());
       out.u64(description.block_bytes());
       out.u64(description.first());

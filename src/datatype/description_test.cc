@@ -43,7 +43,7 @@ TEST(Description, ThePartitionOfThePaperIsOneLevel) {
   // PVFS Figure 3: offset 100, gsize 10, stride 40.
   const Levels level{{3, 40}};
   const Description d = strided(100, 10, level);
-  EXPECT_EQ(d.kind(), Kind::kStrided);
+  EXPECT_EQ(d.kind(), DescriptionKind::kStrided);
   EXPECT_EQ(d.total_bytes(), 30U);
   EXPECT_EQ(pieces_of(d), (std::vector<Piece>{{100, 10, 0}, {140, 10, 10}, {180, 10, 20}}));
 }
@@ -246,7 +246,7 @@ TEST(Description, ALongListIsSentInParts) {
 TEST(Description, HostileBytesAreRefused) {
   Bytes bytes;
   Encoder out(bytes);
-  out.u8(static_cast<std::uint8_t>(Kind::kList));
+  out.u8(static_cast<std::uint8_t>(DescriptionKind::kList));
   out.u32(0xFFFFFFFF);  // a count that is too large
   EXPECT_FALSE(decodes(bytes));
   bytes.clear();

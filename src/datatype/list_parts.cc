@@ -56,7 +56,7 @@ class Dealer {
 
 std::vector<Description> split_list(const Description& list, const Distribution& distribution,
                                     std::span<const std::size_t> group_of, std::size_t groups) {
-  SPATE_CHECK(list.kind() == Kind::kList && group_of.size() == distribution.slot_count());
+  SPATE_CHECK(list.kind() == DescriptionKind::kList && group_of.size() == distribution.slot_count());
   Dealer dealer(distribution, group_of, groups);
   for (const Extent& piece : list.pieces()) dealer.deal(piece);
   std::vector<Description> parts;

@@ -41,7 +41,7 @@ TEST(ListParts, EachPartHasOnlyTheStreamsAndPiecesOfItsSlots) {
     SCOPED_TRACE(seed);
     SeededRandom random(seed);
     const DescriptionCase c = draw_list(random, random.below(500));
-    if (c.description.kind() != Kind::kList) continue;
+    if (c.description.kind() != DescriptionKind::kList) continue;
     ++lists;
     const SimpleStripe dist(1 + random.below(6), 1 + random.below(40));
     const std::size_t groups = 1 + random.below(3);

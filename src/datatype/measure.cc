@@ -106,7 +106,7 @@ std::uint64_t bytes_for_slot(const Description& description, const Distribution&
 
 std::uint64_t file_end(const Description& description) {
   if (description.empty()) return 0;
-  if (description.ordered() && description.kind() != Kind::kList) {
+  if (description.ordered() && description.kind() != DescriptionKind::kList) {
     Cursor cursor(description);
     cursor.seek(description.total_bytes() - 1);
     return cursor.piece().end();
@@ -117,8 +117,9 @@ std::uint64_t file_end(const Description& description) {
 }
 
 std::uint64_t valid_bytes(const Description& description, std::uint64_t logical_size) {
-  if (description.kind() != Kind::kList && pattern_end(description) <= logical_size) return description.total_bytes();
-  if (description.kind() == Kind::kStrided && description.ordered()) {
+  if (description.kind() != DescriptionKind::kList && pattern_end(description) <= logical_size)
+    return description.total_bytes();
+  if (description.kind() == DescriptionKind::kStrided && description.ordered()) {
     return valid_by_bisection(description, logical_size);
   }
   for (Cursor cursor(description); !cursor.done(); cursor.next()) {
@@ -148,7 +149,7 @@ std::uint64_t present_bytes(const Description& description, const Distribution& 
 Result<void> check_disjoint(const Description& description) {
   if (description.ordered()) return {};
   bool good = false;
-  if (description.kind() == Kind::kList) {
+  if (description.kind() == DescriptionKind::kList) {
     good = disjoint({description.pieces().begin(), description.pieces().end()});
   } else if (nests_when_sorted(description)) {
     good = true;

@@ -48,7 +48,7 @@ job::Task<std::vector<std::uint64_t>> stream_sizes_up_to(job::Executor& executor
   std::vector<Extent> extents;
   for (const std::uint32_t slot : slots) {
     std::uint64_t bytes = 0;
-    if (what.kind() == datatype::Kind::kContiguous) {
+    if (what.kind() == datatype::DescriptionKind::kContiguous) {
       bytes = contiguous_bytes(what, distribution, slot);
     } else {
       if (pauses.due()) co_await pauses.pause();

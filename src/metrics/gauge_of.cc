@@ -4,7 +4,7 @@
 namespace spate::metrics {
 
 GaugeOf::GaugeOf(Registry& registry, std::string name, Labels labels, std::function<std::int64_t()> value)
-    : Metric(registry, Kind::kGauge, std::move(name), std::move(labels)), value_(std::move(value)) {
+    : Metric(registry, MetricKind::kGauge, std::move(name), std::move(labels)), value_(std::move(value)) {
   attach();
 }
 void GaugeOf::read(Sample& out) const { out.value = value_(); }

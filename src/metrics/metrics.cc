@@ -17,7 +17,7 @@ void Registry::attach(Metric& metric) {
 
 void Registry::detach(Metric& metric) {
   const std::lock_guard lock(mutex_);
-  if (metric.kind_ != Kind::kGauge) SPATE_CHECK(retired_.add(metric.sample()).has_value());
+  if (metric.kind_ != MetricKind::kGauge) SPATE_CHECK(retired_.add(metric.sample()).has_value());
   metrics_[metric.position_] = metrics_.back();
   metrics_[metric.position_]->position_ = metric.position_;
   metrics_.pop_back();
@@ -31,7 +31,7 @@ Snapshot Registry::snapshot() const {
   return out;
 }
 
-Metric::Metric(Registry& registry, Kind kind, std::string name, Labels labels)
+Metric::Metric(Registry& registry, MetricKind kind, std::string name, Labels labels)
     : registry_(registry), kind_(kind), name_(std::move(name)), labels_(std::move(labels)) {
   SPATE_CHECK(valid_metric_name(name_));
 }
@@ -46,25 +46,25 @@ Sample Metric::sample() const {
 }
 
 Counter::Counter(Registry& registry, std::string name, Labels labels)
-    : Metric(registry, Kind::kCounter, std::move(name), std::move(labels)) {
+    : Metric(registry, MetricKind::kCounter, std::move(name), std::move(labels)) {
   attach();
 }
 void Counter::read(Sample& out) const { out.value = static_cast<std::int64_t>(value()); }
 
 CounterOf::CounterOf(Registry& registry, std::string name, Labels labels, std::function<std::uint64_t()> value)
-    : Metric(registry, Kind::kCounter, std::move(name), std::move(labels)), value_(std::move(value)) {
+    : Metric(registry, MetricKind::kCounter, std::move(name), std::move(labels)), value_(std::move(value)) {
   attach();
 }
 void CounterOf::read(Sample& out) const { out.value = static_cast<std::int64_t>(value_()); }
 
 Gauge::Gauge(Registry& registry, std::string name, Labels labels)
-    : Metric(registry, Kind::kGauge, std::move(name), std::move(labels)) {
+    : Metric(registry, MetricKind::kGauge, std::move(name), std::move(labels)) {
   attach();
 }
 void Gauge::read(Sample& out) const { out.value = value(); }
 
 Histogram::Histogram(Registry& registry, std::string name, Labels labels)
-    : Metric(registry, Kind::kHistogram, std::move(name), std::move(labels)) {
+    : Metric(registry, MetricKind::kHistogram, std::move(name), std::move(labels)) {
   attach();
 }
 

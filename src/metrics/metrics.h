@@ -47,7 +47,7 @@ class Metric {
 
  protected:
   /// `name`: spate_<folder>_<what>_<unit>, checked (SPATE_CHECK).
-  Metric(Registry& registry, Kind kind, std::string name, Labels labels);
+  Metric(Registry& registry, MetricKind kind, std::string name, Labels labels);
   virtual ~Metric() = default;
   /// A subclass calls attach() at the end of its constructor and detach() at the start of its destructor: it must be
   /// complete while other threads can read it.
@@ -60,7 +60,7 @@ class Metric {
   Sample sample() const;
 
   Registry& registry_;
-  const Kind kind_;
+  const MetricKind kind_;
   const std::string name_;
   const Labels labels_;
   std::size_t position_ = 0;  // in the registry's list; guarded by its mutex

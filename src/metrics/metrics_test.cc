@@ -184,7 +184,7 @@ TEST(Snapshot, MergeRefusesAnotherKind) {
   Sample counter;
   counter.name = "spate_test_x";
   Sample gauge = counter;
-  gauge.kind = Kind::kGauge;
+  gauge.kind = MetricKind::kGauge;
   ASSERT_OK(a.add(counter));
   EXPECT_ERRC(a.add(gauge), Errc::kConflict);
 }

@@ -68,13 +68,13 @@ std::string Snapshot::prometheus() const {
     }
     head_lines(out, first.name, kTypes[static_cast<std::size_t>(first.kind)], help_of(first.name));
     for (std::size_t i = begin; i < end; ++i) {
-      if (samples_[i].kind == Kind::kHistogram) {
+      if (samples_[i].kind == MetricKind::kHistogram) {
         append_histogram(out, samples_[i]);
       } else {
         line(out, samples_[i].name, label_text(samples_[i].labels), std::to_string(samples_[i].value));
       }
     }
-    if (first.kind != Kind::kHistogram) continue;
+    if (first.kind != MetricKind::kHistogram) continue;
     head_lines(out, first.name + "_max", "gauge", kHelpOfMaximum);
     for (std::size_t i = begin; i < end; ++i) {
       line(out, samples_[i].name + "_max", label_text(samples_[i].labels), std::to_string(samples_[i].histogram.max));

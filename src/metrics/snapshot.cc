@@ -57,7 +57,7 @@ void encode_sample(const Sample& sample, Encoder& encoder) {
     encoder.text(value);
   }
   encoder.u8(static_cast<std::uint8_t>(sample.kind));
-  if (sample.kind == Kind::kHistogram) {
+  if (sample.kind == MetricKind::kHistogram) {
     encode_histogram(sample.histogram, encoder);
   } else {
     encoder.i64(sample.value);
@@ -81,9 +81,9 @@ Sample decode_sample(Decoder& decoder) {
     sample.labels.emplace_back(std::move(name), decoder.text(kMaxLabelValue));
   }
   const std::uint8_t kind = decoder.u8();
-  if (kind > static_cast<std::uint8_t>(Kind::kHistogram)) decoder.fail();
-  sample.kind = static_cast<Kind>(kind);
-  if (decoder.ok() && sample.kind == Kind::kHistogram) {
+  if (kind > static_cast<std::uint8_t>(MetricKind::kHistogram)) decoder.fail();
+  sample.kind = static_cast<MetricKind>(kind);
+  if (decoder.ok() && sample.kind == MetricKind::kHistogram) {
     sample.histogram = decode_histogram(decoder);
   } else {
     sample.value = decoder.i64();
@@ -132,8 +132,8 @@ Snapshot Snapshot::since(const Snapshot& before) const {
   for (Sample& sample : difference.samples_) {
     const Sample* const old = before.find(sample.name, sample.labels);
     if (old == nullptr || old->kind != sample.kind) continue;
-    if (sample.kind == Kind::kCounter && sample.value >= old->value) sample.value -= old->value;
-    if (sample.kind == Kind::kHistogram && sample.histogram.includes(old->histogram))
+    if (sample.kind == MetricKind::kCounter && sample.value >= old->value) sample.value -= old->value;
+    if (sample.kind == MetricKind::kHistogram && sample.histogram.includes(old->histogram))
       sample.histogram.subtract(old->histogram);
   }
   return difference;

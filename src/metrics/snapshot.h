@@ -14,7 +14,7 @@
 
 namespace spate::metrics {
 
-enum class Kind : std::uint8_t { kCounter = 0, kGauge = 1, kHistogram = 2 };
+enum class MetricKind : std::uint8_t { kCounter = 0, kGauge = 1, kHistogram = 2 };
 
 /// Name and value pairs, in the order of their declaration. There are few, and their values come from a small set:
 /// never a handle or a path.
@@ -23,7 +23,7 @@ using Labels = std::vector<std::pair<std::string, std::string>>;
 struct Sample {
   std::string name;  // spate_<folder>_<what>_<unit>
   Labels labels;
-  Kind kind = Kind::kCounter;
+  MetricKind kind = MetricKind::kCounter;
   std::int64_t value = 0;   // counters and gauges
   HistogramData histogram;  // histograms
   friend bool operator==(const Sample&, const Sample&) = default;

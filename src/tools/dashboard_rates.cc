@@ -74,7 +74,7 @@ nlohmann::json to_json(const RatePoint& point) {
 nlohmann::json pending_work(const metrics::Snapshot& snapshot) {
   nlohmann::json work = nlohmann::json::array();
   for (const metrics::Sample& sample : snapshot.samples()) {
-    if (sample.kind == metrics::Kind::kGauge && sample.name.ends_with(kPending) && sample.value > 0)
+    if (sample.kind == metrics::MetricKind::kGauge && sample.name.ends_with(kPending) && sample.value > 0)
       work.push_back({{"name", sample.name}, {"left", sample.value}});
   }
   return work;

@@ -46,7 +46,7 @@ std::string other_row(const metrics::Sample& sample) {
   const bool bytes = sample.name.find("_bytes") != std::string::npos;
   std::string value = std::to_string(sample.value);
   if (bytes && sample.value >= 0) value = human_size(static_cast<std::uint64_t>(sample.value));
-  if (sample.kind == metrics::Kind::kHistogram) {
+  if (sample.kind == metrics::MetricKind::kHistogram) {
     const metrics::HistogramData& data = sample.histogram;
     const std::uint64_t half = data.percentile(0.5);
     const std::uint64_t most = data.percentile(0.99);
@@ -125,7 +125,7 @@ nlohmann::json to_json(const metrics::Snapshot& snapshot) {
     nlohmann::json& row = others.emplace_back();
     row["name"] = sample.name;
     for (const auto& [name, value] : sample.labels) row["labels"][name] = value;
-    if (sample.kind == metrics::Kind::kHistogram) {
+    if (sample.kind == metrics::MetricKind::kHistogram) {
       row["histogram"] = to_json(sample.histogram);
     } else {
       row["value"] = sample.value;

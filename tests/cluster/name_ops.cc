@@ -278,7 +278,7 @@ Facts readdir(const Tree& tree, const NameOp& op) {
   if (node == nullptr) return error(Errc::kStaleHandle);
   if (!node->is_directory()) return error(Errc::kNotDirectory);
   Facts told;
-  for (const Entry& entry : tree.entries()) {
+  for (const TreeEntry& entry : tree.entries()) {
     if (entry.directory != node->id) continue;
     const Node& child = *tree.find(entry.node);
     told.listing.push_back({entry.name, child.type, child.handle, child.id});

@@ -39,8 +39,8 @@ std::string compare_node(const Comparison& c, NodeId id, const std::string& path
 }
 
 std::string compare_below(const Comparison& c, NodeId directory, const std::string& path) {
-  const std::vector<Entry> entries = c.tree.entries();  // a copy, since binding handles changes the tree
-  for (const Entry& entry : entries) {
+  const std::vector<TreeEntry> entries = c.tree.entries();  // a copy, since binding handles changes the tree
+  for (const TreeEntry& entry : entries) {
     if (entry.directory != directory) continue;
     const std::string child = path + "/" + c.names.text(entry.name);
     const auto found = c.stored.entries.find({c.tree.find(directory)->handle, c.names.text(entry.name)});

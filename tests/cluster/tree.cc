@@ -23,16 +23,16 @@ std::uint64_t hash_of(const Node& n) {
   return h;
 }
 
-std::uint64_t hash_of(const Entry& e) { return mix(mix(2, std::uint64_t{e.directory} << 32U | e.node), e.name); }
+std::uint64_t hash_of(const TreeEntry& e) { return mix(mix(2, std::uint64_t{e.directory} << 32U | e.node), e.name); }
 
 struct EntryPlace {
   NodeId directory;
   NameId name;
 };
-bool before(const Entry& entry, const EntryPlace& place) {
+bool before(const TreeEntry& entry, const EntryPlace& place) {
   return entry.directory != place.directory ? entry.directory < place.directory : entry.name < place.name;
 }
-bool at(const Entry& entry, const EntryPlace& place) {
+bool at(const TreeEntry& entry, const EntryPlace& place) {
   return entry.directory == place.directory && entry.name == place.name;
 }
 
@@ -96,7 +96,7 @@ void Tree::erase(NodeId id) {
   nodes_.erase(it);
 }
 
-void Tree::put_entry(const Entry& entry) {
+void Tree::put_entry(const TreeEntry& entry) {
   const EntryPlace place{entry.directory, entry.name};
   const auto it = std::lower_bound(entries_.begin(), entries_.end(), place, before);
   hash_ ^= hash_of(entry);

@@ -59,11 +59,11 @@ struct Node {
   bool is_directory() const { return type == FileType::kDirectory; }
 };
 
-struct Entry {
+struct TreeEntry {
   NodeId directory = 0;
   NameId name = 0;
   NodeId node = 0;
-  friend auto operator<=>(const Entry&, const Entry&) = default;
+  friend auto operator<=>(const TreeEntry&, const TreeEntry&) = default;
 };
 
 /// A value. Trees with the same hash() are taken to be equal.
@@ -75,20 +75,20 @@ class Tree {
   /// The object with this name in the directory; 0: none.
   NodeId entry(NodeId directory, NameId name) const;
   const std::vector<Node>& nodes() const { return nodes_; }
-  const std::vector<Entry>& entries() const { return entries_; }
+  const std::vector<TreeEntry>& entries() const { return entries_; }
   std::uint64_t hash() const { return hash_; }
 
   void put(const Node& node);
   void erase(NodeId id);
   /// Adds the entry, or replaces the one of the same name.
-  void put_entry(const Entry& entry);
+  void put_entry(const TreeEntry& entry);
   void erase_entry(NodeId directory, NameId name);
   /// Notes the object's handle. False: the object has another handle, or another object has this one.
   bool bind(NodeId id, std::uint64_t handle);
 
  private:
-  std::vector<Node> nodes_;     // by id
-  std::vector<Entry> entries_;  // in order
+  std::vector<Node> nodes_;         // by id
+  std::vector<TreeEntry> entries_;  // in order
   std::uint64_t hash_ = 0;
 };
 

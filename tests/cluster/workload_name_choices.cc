@@ -43,7 +43,7 @@ Path Workload::path_of(NodeId node) {
   Path path;
   for (NodeId at = node; at != kRootNode;) {
     const auto& entries = tree.entries();
-    const auto found = std::find_if(entries.begin(), entries.end(), [at](const Entry& e) { return e.node == at; });
+    const auto found = std::find_if(entries.begin(), entries.end(), [at](const TreeEntry& e) { return e.node == at; });
     if (found == entries.end()) break;
     path.parts.insert(path.parts.begin(), found->name);
     at = found->directory;

@@ -72,10 +72,10 @@ Item value_item(const std::string& name, const T& value, T (*decode)(Decoder&)) 
 
 Item snapshot_item() {
   metrics::Snapshot snapshot;
-  metrics::Sample counter{"spate_rpc_failed_total", {{"op", "create"}}, metrics::Kind::kCounter, 12, {}};
-  metrics::Sample gauge{"spate_io_open_datafiles", {}, metrics::Kind::kGauge, -3, {}};
+  metrics::Sample counter{"spate_rpc_failed_total", {{"op", "create"}}, metrics::MetricKind::kCounter, 12, {}};
+  metrics::Sample gauge{"spate_io_open_datafiles", {}, metrics::MetricKind::kGauge, -3, {}};
   metrics::Sample histogram{
-      "spate_rpc_request_ns", {{"op", "read"}, {"server", "2"}}, metrics::Kind::kHistogram, 0, {}};
+      "spate_rpc_request_ns", {{"op", "read"}, {"server", "2"}}, metrics::MetricKind::kHistogram, 0, {}};
   histogram.histogram.sum = 123'456;
   histogram.histogram.max = 100'000;
   histogram.histogram.buckets = {{17, 2}, {400, 1}};

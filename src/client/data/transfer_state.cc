@@ -20,7 +20,7 @@ BypassParams bypass_params(const Transfer& transfer, const Share& share, bool is
 
 /// Each server gets its part of a list. Otherwise every server would decode and skip the pieces of all others.
 void describe_shares(const Transfer& transfer, std::vector<Share>& shares) {
-  if (transfer.what.kind() != datatype::Kind::kList || shares.size() < 2) {
+  if (transfer.what.kind() != datatype::DescriptionKind::kList || shares.size() < 2) {
     for (Share& share : shares) share.what = transfer.what;
     return;
   }
