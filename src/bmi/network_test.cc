@@ -232,7 +232,7 @@ TEST_F(CoreTest, TheFirstUrlIsUsedAgainOnRequest) {
   EXPECT_EQ(b_->posts.size(), 2U);
 }
 
-TEST_F(CoreTest, ALostConnectionIsNeverPostedAnew) {
+TEST_F(CoreTest, AnOperationThatLosesItsConnectionIsNotPostedAgain) {
   const Address peer = lookup({"a://1", "b://2"});
   const OpId op = post(peer).op;
   a_->complete(op, Errc::kConnectionLost);

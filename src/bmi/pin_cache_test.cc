@@ -139,7 +139,7 @@ TEST_F(PinCacheTest, RegionsInUseMakeNoRoom) {
   use(cache, at(100, 60));
 }
 
-TEST_F(PinCacheTest, PagesThatWentAwayAreRegisteredAnew) {
+TEST_F(PinCacheTest, PagesThatWentAwayAreRegisteredAgain) {
   PinCache cache(device, &device, options);
   use(cache, at(0, 4));
   cache.invalidate(range_of(2, 1));

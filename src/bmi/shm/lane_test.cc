@@ -103,7 +103,7 @@ TEST_F(LaneTest, FramesOfEverySizeInOrderOverManyLaps) {
   EXPECT_FALSE(writer_.broken());
 }
 
-TEST_F(LaneTest, AFullLaneHasRoomWhenTheReaderSaysSo) {
+TEST_F(LaneTest, AFullLaneHasRoomWhenTheReaderReportsIt) {
   std::uint64_t written = 0;
   while (write(written, 0)) ++written;
   EXPECT_EQ(written, kSlots);

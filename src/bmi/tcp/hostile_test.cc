@@ -114,7 +114,7 @@ TEST_F(Hostile, AFloodOfUnexpectedMessagesEndsAtTheWindow) {
   EXPECT_EQ(arrived_.size(), kept);
 }
 
-TEST_F(Hostile, TheWindowIsNotFilledAnewByAReconnect) {
+TEST_F(Hostile, AReconnectDoesNotRefillTheWindow) {
   take_unexpected_ = false;
   const Hello h = hello();
   RawPeer first = connect();

@@ -193,7 +193,7 @@ TEST_F(SecureTest, TheClientReportsThatItsCertificateIsRefused) {
   EXPECT_EQ(module_->counters().tls_failures, 1U);
 }
 
-TEST_F(SecureTest, AClientOfTlsSaysNothingInClear) {
+TEST_F(SecureTest, ATlsClientSendsNothingInClear) {
   const UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;

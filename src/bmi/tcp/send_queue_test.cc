@@ -262,7 +262,7 @@ class LendingQueueTest : public SendQueueTest {
   bool lends_ = false;
 };
 
-TEST_F(LendingQueueTest, LargeMemoryIsInUseUntilTheKernelTellsAndSmallMemoryIsCopied) {
+TEST_F(LendingQueueTest, LargeMemoryIsInUseUntilTheKernelReportsItsEndAndSmallMemoryIsCopied) {
   if (!lends_) GTEST_SKIP() << "this kernel has no MSG_ZEROCOPY";
   Bytes small(1000, std::byte{1});
   Bytes large(3 * SendQueue::kLendFrom + 5);
