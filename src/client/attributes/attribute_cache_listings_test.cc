@@ -148,7 +148,7 @@ TEST_F(ListingsTest, UnusedListingsStopAskingForLeases) {
   EXPECT_FALSE(cache.worth_listing(kRootHandle));
 }
 
-TEST_F(ListingsTest, AreAskedForAsTheOptionsSay) {
+TEST_F(ListingsTest, LeasesAreRequestedAsTheOptionsSay) {
   AttributeCache never({true, 1000, nullptr, Listings::kNames}, clock);
   EXPECT_FALSE(never.worth_listing(kDirectory));
   AttributeCache off({false, 1000, nullptr, Listings::kObjects}, clock);

@@ -51,7 +51,7 @@ TEST_F(AttributeCacheTest, ReturnsASizeOnlyWhileNobodyWritesTheFile) {
   EXPECT_FALSE(cache.known_size(kFile).has_value());
 }
 
-TEST_F(AttributeCacheTest, EqualSizesOfDifferentChangesAreToldApart) {
+TEST_F(AttributeCacheTest, EqualSizesOfDifferentChangesAreDistinguished) {
   learn(file_reply(5));
   const auto before = cache.known_size(kFile);
   cache.recalled(kFile);

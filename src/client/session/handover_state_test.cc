@@ -202,7 +202,7 @@ TEST_F(HandoverStateTest, AResentAppendKeepsItsOffsetAndLaterOnesFollowIt) {
   EXPECT_EQ(handover_->place_append(append_of(6, 115, 5)), 115U);
 }
 
-TEST_F(HandoverStateTest, NobodyElseMayAppendUntilAnInheritedAppendIsRepeatedAndDone) {
+TEST_F(HandoverStateTest, NoOtherAppendRunsUntilAnInheritedAppendIsRepeatedAndDone) {
   handover_->place_append(append_of(2, 100, 10));
   EXPECT_FALSE(handover_->may_append_again(Handle(9)));
   next_process();
