@@ -78,7 +78,7 @@ TEST(StrategyHistory, ChangesWhenItsStrategyBecomesSlower) {
   EXPECT_EQ(ranks.access(200, 900), kIndependent);
 }
 
-TEST(StrategyHistory, BeginsAnewWithAccessesOfAnotherSize) {
+TEST(StrategyHistory, StartsAgainWithAccessesOfAnotherSize) {
   Ranks ranks(dealt(4, 1024, 1024));
   for (int i = 0; i < 8; ++i) (void)ranks.access(200, 150);
   ranks.change(dealt(4, 1024, 8192));
