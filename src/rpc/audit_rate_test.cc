@@ -25,7 +25,7 @@ TEST(AuditRateTest, AFloodOfOneSourceLeavesRoomForOthers) {
   EXPECT_EQ(admitted(rate, "mallory", 1000, at(seconds(4))), 3) << "one a second from then on";
 }
 
-TEST(AuditRateTest, TheNextLineSaysHowManyWereLeftOut) {
+TEST(AuditRateTest, TheNextLineCountsTheOmittedLines) {
   AuditRate rate;
   admitted(rate, "mallory", 50, at(seconds(1)));
   EXPECT_EQ(rate.admit("alice", at(seconds(1))), std::optional<std::uint64_t>(30));

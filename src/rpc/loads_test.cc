@@ -92,7 +92,7 @@ TEST(Loads, ServersAreOneRow) {
 }
 
 /// This holds however many other clients come and go, and in whatever order.
-TEST(Loads, AClientThatAsksForMoreThanItsShareIsNeverMissing) {
+TEST(Loads, AClientAboveItsShareIsAlwaysListed) {
   constexpr std::size_t kMost = 8;
   constexpr std::uint64_t kRequests = 20'000;
   Loads loads(kBegin, kMost);
