@@ -47,7 +47,7 @@ TEST_F(MetaIoServers, TheMoreAdvancedOfTwoReplicasCounts) {
   EXPECT_EQ(sum->change_sum, 11U);
 }
 
-TEST_F(MetaIoServers, ATruncationTellsEachSlotItsShare) {
+TEST_F(MetaIoServers, ATruncationSendsEachSlotItsShare) {
   const auto cut = run(io->truncate(Handle(5), intent(2 * kStrip + 30, layout({target(1), target(2), target(3)})), {}));
   ASSERT_OK(cut);
   std::uint64_t sum = 0;

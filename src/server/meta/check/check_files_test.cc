@@ -109,7 +109,7 @@ TEST_F(CheckFiles, WorkThatIsUnderWayIsNoDamage) {
   mend(only(Damage::kStrayUnsettled));
 }
 
-TEST_F(CheckFiles, AStuckSizeIsAskedForOrTheObstacleIsNamed) {
+TEST_F(CheckFiles, AStuckSizeIsRequestedOrTheObstacleIsNamed) {
   const Handle f = file("f", 700);
   change_inode(f, [](InodeRecord& inode) { inode.attributes.size_known = false; });
   put(unsettled_key(f), UnsettledRecord{long_ago()});

@@ -158,7 +158,7 @@ TEST(MetaCore, AStoreOfAnotherFileSystemIsRefused) {
   EXPECT_EQ(fs.store.puts, puts);  // and does not write the record
 }
 
-TEST(MetaCore, AnEmptyStoreIsOnlyMadeWhenAskedFor) {
+TEST(MetaCore, AnEmptyStoreIsMadeOnlyOnRequest) {
   TestFsOptions options;
   options.meta.make_store = false;
   TestFs fs(options);

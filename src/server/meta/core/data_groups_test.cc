@@ -155,7 +155,7 @@ TEST(MetaDataGroups, NobodyIsReplacedWhileManyServersAreSilent) {
 }
 
 /// A member that has not heard of a replacement needs the record to take over.
-TEST(MetaDataGroups, AMemberThatMissedAReplacementIsToldTheRecordAlthoughManyServersAreSilent) {
+TEST(MetaDataGroups, AMemberThatMissedAReplacementGetsTheRecordAlthoughManyServersAreSilent) {
   Member fs(mirrored());
   const Replaced group(fs);
   all_ask(fs);

@@ -86,7 +86,7 @@ TEST_F(MetaSetidBits, AreClearedByAWriteThatRootsSessionMakesForAUser) {
   EXPECT_EQ(mode(), 0775U);
 }
 
-TEST_F(MetaSetidBits, WithoutGroupExecuteSetGidLendsNothingAndStays) {
+TEST_F(MetaSetidBits, SetGidWithoutGroupExecuteStays) {
   give_to(user);
   set_mode(root, 06765);
   ASSERT_OK(open_file(user, "f", wire::kOpenWrite));

@@ -178,7 +178,7 @@ TEST_F(MetaSizes, AFlagWithoutItsIntentIsPutRight) {
   EXPECT_FALSE(inode(handle).truncating);
 }
 
-TEST_F(MetaSizes, TheDatafilesAreAskedOnceHoweverManyWait) {
+TEST_F(MetaSizes, TheDatafilesAreAskedOnceForAllWaiters) {
   const Handle handle = create(client, "f", kRW)->object.attributes.handle;
   ASSERT_TRUE(write(client, handle, 100));
   io.hold();

@@ -31,7 +31,7 @@ TEST(MetaXattrs, XattrsAreKeptListedAndRemoved) {
   EXPECT_THAT(*user.listxattr("d"), testing::IsEmpty());
 }
 
-TEST(MetaXattrs, ADirectorySaysHowManyCopiesItsFilesHave) {
+TEST(MetaXattrs, ADirectoryDeterminesTheCopiesOfItsFiles) {
   TestFs fs;
   User user(fs, alice());
   ASSERT_OK(user.mkdir("d"));

@@ -80,7 +80,7 @@ TEST_F(MetaOpens, AnOpenByInodeAsksForNoRightOnTheFoldersAbove) {
   EXPECT_ERRC(asked<wire::OpenReply>(bobs, by_inode), Errc::kPermissionDenied);
 }
 
-TEST_F(MetaOpens, TheCreatorOfAFileGetsTheRightsItAskedForWhateverTheMode) {
+TEST_F(MetaOpens, TheCreatorOfAFileGetsTheRequestedRightsWhateverTheMode) {
   const auto made = create(client, "f", kRW, 0);
   ASSERT_OK(made);
   EXPECT_EQ(made->capability.rights, Rights::kReadWrite);

@@ -207,7 +207,7 @@ TEST_F(MetaSessions, TheNumberOfOpenSessionsIsLimited) {
   EXPECT_OK(join(more));
 }
 
-TEST_F(MetaSessions, AServerThatWasStoppedExpiresNobody) {
+TEST_F(MetaSessions, AServerThatWasStoppedExpiresNoSession) {
   TestClient client = connect();
   const Handle handle = create(client, "f", wire::kOpenWrite)->object.attributes.handle;
   clock.advance(options.session_lease * 10);
