@@ -32,7 +32,7 @@ class Broken : public ClientData {
   std::shared_ptr<bmi::fault::Plan> plan_ = std::make_shared<bmi::fault::Plan>();
 };
 
-TEST_F(Broken, AReadWhoseDataIsCutOffAfterTheReplyIsAskedForAgain) {
+TEST_F(Broken, AReadWhoseDataIsCutOffAfterTheReplyIsRepeated) {
   auto file = create("a");
   ASSERT_NE(file, nullptr);
   const Bytes data = bytes(100'000);

@@ -124,7 +124,7 @@ TEST_F(ClientData, AnExpiredCapabilityIsRenewedUnseen) {
   EXPECT_OK(executor_.run(file->close()));
 }
 
-TEST_F(ClientData, ALostConnectionIsMadeAnewAndTheWriteSentAgain) {
+TEST_F(ClientData, AfterALostConnectionTheWriteIsSentAgain) {
   auto file = create("again");
   ASSERT_NE(file, nullptr);
   const Bytes data = bytes(100'000);

@@ -37,7 +37,7 @@ TEST_F(OlderServerTest, GetsTheRequestsThatItKnowsInTheEnd) {
 }
 
 /// The stand-in would accept them all. An older server's refusal would be answered by a request with fewer flags.
-TEST_F(OlderServerTest, IsNotAskedWithFlagsThatDoNotFit) {
+TEST_F(OlderServerTest, GetsNoRequestWithInvalidFlags) {
   unsigned refused = 0;
   for (unsigned flags = 0; flags < 256; ++flags) {
     const auto byte = static_cast<std::uint8_t>(flags);

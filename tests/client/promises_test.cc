@@ -142,7 +142,7 @@ TEST_F(ClientPromises, FsyncAfterAnIoServerRestartedIsAnErrorOnce) {
 }
 
 // A close asks no server. This client has learnt of the restart by the write to another file.
-TEST_F(ClientPromises, CloseAfterARestartThatThisClientHasHeardOfIsAnError) {
+TEST_F(ClientPromises, CloseAfterAKnownRestartIsAnError) {
   auto lost = create("lost");
   auto synced = create("synced");
   auto other = create("other");
