@@ -108,7 +108,7 @@ TEST_F(CachedOpensTest, AFileIsOpenedAgainWithoutTheServer) {
   EXPECT_EQ(a_->client().cluster().cached_opens().taken(), 3U);
 }
 
-TEST_F(CachedOpensTest, TwoOpensAtOnceAreTwo) {
+TEST_F(CachedOpensTest, ConcurrentOpensAreSeparate) {
   visit_under_lease(*a_);
   auto first = open(*a_);
   auto second = open(*a_);

@@ -204,7 +204,7 @@ TEST_F(DirectedTest, AWaitForALockEndsWithItsClient) {
 
 /// A client's session expires while it is cut off. The next session begins with a keep-alive. The io servers know the
 /// old session, so each must learn of the new one before the client sends it other requests.
-TEST_F(DirectedTest, AfterAnExpiredSessionNoServerIsAskedInTheOldOne) {
+TEST_F(DirectedTest, AfterAnExpiredSessionNoRequestUsesTheOldOne) {
   const FilePtr file = create("f");
   ASSERT_NE(file, nullptr);
   ASSERT_EQ(write(*file, 0, kLarge), Errc::kOk);

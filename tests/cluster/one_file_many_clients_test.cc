@@ -80,7 +80,7 @@ class OneFileManyClientsTest : public ::testing::Test {
   Result<std::unique_ptr<client::File>> file_ = Errc::kNotFound;
 };
 
-TEST_F(OneFileManyClientsTest, EachHasASessionAndAsksForItsOpenAndItsClose) {
+TEST_F(OneFileManyClientsTest, EachClientHasASessionAndSendsItsOpenAndItsClose) {
   const Counts each{{wire::Op::kAuthenticate, kMany},
                     {wire::Op::kEndSession, kMany},
                     {wire::Op::kOpen, kMany},

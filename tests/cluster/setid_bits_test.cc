@@ -87,7 +87,7 @@ class SetidBitsTest : public ::testing::Test {
   int programs_ = 0;
 };
 
-TEST_F(SetidBitsTest, AWriterThatKeepsAttributesSeesAtOnceThatTheyAreGone) {
+TEST_F(SetidBitsTest, AWriterThatCachesAttributesSeesAtOnceThatTheyAreCleared) {
   client::Options options = user_options();
   options.keep_attributes = true;
   ClientProcess& writer = world_.start_client_beside(kBeside, options);
@@ -100,7 +100,7 @@ TEST_F(SetidBitsTest, AWriterThatKeepsAttributesSeesAtOnceThatTheyAreGone) {
   EXPECT_OK(run(writer, (*opened)->close()));
 }
 
-TEST_F(SetidBitsTest, GoWithASmallAndALargeWrite) {
+TEST_F(SetidBitsTest, AreClearedByASmallAndALargeWrite) {
   for (const std::size_t size : {1U, 15'000U}) {
     expect_gone_after([this, size](ClientProcess& client, client::File& file) {
       const Bytes data(size);
@@ -109,7 +109,7 @@ TEST_F(SetidBitsTest, GoWithASmallAndALargeWrite) {
   }
 }
 
-TEST_F(SetidBitsTest, GoWithAWriteByTheClientItself) {
+TEST_F(SetidBitsTest, AreClearedByAWriteOfALeaseHolder) {
   const std::uint64_t before = world_.bypassed_bytes();
   expect_mode_after(
       user_,
@@ -123,7 +123,7 @@ TEST_F(SetidBitsTest, GoWithAWriteByTheClientItself) {
   EXPECT_GT(world_.bypassed_bytes(), before);
 }
 
-TEST_F(SetidBitsTest, GoWithAnAppend) {
+TEST_F(SetidBitsTest, AreClearedByAnAppend) {
   expect_gone_after([this](ClientProcess& client, client::File& file) {
     const Bytes data(10);
     const std::array<ByteView, 1> memory{ByteView(data)};
@@ -131,7 +131,7 @@ TEST_F(SetidBitsTest, GoWithAnAppend) {
   });
 }
 
-TEST_F(SetidBitsTest, GoWithAHoleAndWithReservedSpace) {
+TEST_F(SetidBitsTest, AreClearedByAHoleAndByReservedSpace) {
   for (const bool hole : {true, false}) {
     expect_gone_after([this, hole](ClientProcess& client, client::File& file) {
       return run(client, hole ? file.punch(0, 4096) : file.allocate(0, 4096)).code();
@@ -139,7 +139,7 @@ TEST_F(SetidBitsTest, GoWithAHoleAndWithReservedSpace) {
   }
 }
 
-TEST_F(SetidBitsTest, GoWithACopy) {
+TEST_F(SetidBitsTest, AreClearedByACopy) {
   const std::string source = make_program();
   for (const std::uint64_t offset : {0U, 777U}) {  // made by the servers, and by the client
     expect_gone_after([&, this](ClientProcess& client, client::File& file) {
@@ -152,12 +152,12 @@ TEST_F(SetidBitsTest, GoWithACopy) {
   }
 }
 
-TEST_F(SetidBitsTest, GoWithATruncation) {
+TEST_F(SetidBitsTest, AreClearedByATruncation) {
   expect_gone_after(
       [this](ClientProcess& client, client::File& file) { return run(client, file.truncate(10)).code(); });
 }
 
-TEST_F(SetidBitsTest, SetBetweenTwoWritesTheyGoWithTheSecond) {
+TEST_F(SetidBitsTest, BitsSetBetweenTwoWritesAreClearedByTheSecond) {
   const std::string name = make_program();
   auto opened = run(user_, user_.client().open(client::path_from_root(name), kReadWrite));
   ASSERT_OK(opened);
@@ -175,7 +175,7 @@ TEST_F(SetidBitsTest, SetBetweenTwoWritesTheyGoWithTheSecond) {
 }
 
 /// Root's session opens the file for a user and expires. It opens the file again at the user's next write.
-TEST_F(SetidBitsTest, GoWithAUsersWriteAfterTheSessionHadRunOut) {
+TEST_F(SetidBitsTest, AreClearedByAUsersWriteAfterTheSessionHasExpired) {
   const std::string name = make_program();
   const auto flags = static_cast<std::uint8_t>(kReadWrite | wire::kOpenByUser);
   auto opened = run(root_, root_.client().open(client::path_from_root(name), flags));
