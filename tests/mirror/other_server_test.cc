@@ -88,7 +88,7 @@ class OtherServerTest : public ::testing::Test {
   ServerId third_;  // not of the group
 };
 
-TEST_F(OtherServerTest, ChangesNothing) {
+TEST_F(OtherServerTest, CannotChangeDatafilesOrReadRecords) {
   OtherServer other(mirrors_.world, third_, backup_);
   const Bytes before = copy();
   const auto forwarded = other.ask<wire::MirrorForwardReply>(truncation());
@@ -103,7 +103,7 @@ TEST_F(OtherServerTest, ChangesNothing) {
   EXPECT_EQ(told->verdict, wire::MirrorVerdict::kStranger);
 }
 
-TEST_F(OtherServerTest, TellsNoNewRecord) {
+TEST_F(OtherServerTest, CannotSendANewRecord) {
   OtherServer other(mirrors_.world, third_, backup_);
   wire::MirrorObeyRequest accept;
   accept.record = group_;

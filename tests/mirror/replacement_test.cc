@@ -210,7 +210,7 @@ TEST_F(ReplacementTest, AServerThatIsBroughtUpToDateForLongKeepsItsPlace) {
 }
 
 /// A member receives everything. Its process restarts, and the record changes at once because another member fails.
-TEST_F(ReplacementTest, AMemberWhoseProcessRestartsBeginsAnew) {
+TEST_F(ReplacementTest, AMemberThatRestartsWhileItJoinsStartsAgain) {
   WorldOptions options = options_of(3);
   options.replicas = 3;
   options.rebuild_after = Duration(0);
