@@ -237,7 +237,7 @@ TEST_P(BytestreamTest, CounterGrowsWithEachChangeOnly) {
   EXPECT_EQ(stat(id(1)).mtime, reached);
 }
 
-TEST_P(BytestreamTest, RemoveThenWriteBeginsAnew) {
+TEST_P(BytestreamTest, AWriteAfterARemovalStartsWithAnEmptyDatafile) {
   write(id(1), 0, pattern(1, 5000));
   EXPECT_EQ(run(BytestreamOp::kRemove, id(1)).status, Errc::kOk);
   EXPECT_EQ(stat(id(1)).size, 0U);
