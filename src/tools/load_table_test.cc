@@ -77,7 +77,7 @@ TEST(LoadTable, AClientWithoutRequestsHasNoRow) {
   EXPECT_TRUE(view_of(reply_at(10, {load}), reply_at(11, {load})).rows.empty());
 }
 
-TEST(LoadTable, AServerThatWasStartedAnewCountsSinceThen) {
+TEST(LoadTable, AfterARestartOfAServerItsCountsBeginAtTheStart) {
   const LoadView view = view_of(reply_at(100, {load_of(5, "h:1:p", 1000)}, 50), reply_at(2, {load_of(5, "h:1:p", 8)}));
   ASSERT_EQ(view.rows.size(), 1U);
   EXPECT_DOUBLE_EQ(requests_of(view.rows[0]), 4);
