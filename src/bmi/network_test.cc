@@ -53,7 +53,7 @@ TEST_F(CoreTest, AReleasedAddressIsClaimedAgainWithoutItsConnection) {
   EXPECT_EQ(a_->given_back, (std::vector<std::pair<PeerId, std::uint64_t>>{{peer, 7}}))
       << "the next connection would have less credit";
   EXPECT_EQ(a_->disconnected.size() + b_->disconnected.size(), 2U);
-  network_->release(first);  // it is nobody's now
+  network_->release(first);  // no caller has claimed it now
   EXPECT_NE(network_->claim(std::array<std::string, 1>{"a://1"}).value(), first);
   EXPECT_EQ(network_->claim(urls).value(), first)
       << "processes that make many channels would need more and more memory";

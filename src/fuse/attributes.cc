@@ -38,8 +38,8 @@ bool reply_copy(Mount& mount, fuse_req_t request, fuse_ino_t inode) {
   return copy.has_value();
 }
 
-/// The kernel keeps attributes only from the answer to this request. It ignores the attributes if it was told in the
-/// meantime to drop its copy.
+/// The kernel keeps attributes only from the answer to this request. It ignores the attributes if a notification in the
+/// meantime made it drop its copy.
 void getattr(fuse_req_t request, fuse_ino_t inode, fuse_file_info*) {
   Mount& mount = this_mount();
   if (reply_copy(mount, request, inode)) return;

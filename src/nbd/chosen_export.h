@@ -29,8 +29,8 @@ class ChosenExport {
   /// Later requests are checked against the size at that time.
   void forget_size() { size_now_.reset(); }
 
-  /// Makes completed writes durable. It also fails with kIo if another connection's flush was told that a write was
-  /// lost.
+  /// Makes completed writes durable. It also fails with kIo if the flush of another connection has reported a lost
+  /// write.
   job::Task<Failure> flush();
 
   /// The bytes before the data in the reply to a read.

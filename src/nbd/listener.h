@@ -48,7 +48,7 @@ inline constexpr std::uint16_t kDefaultPort = 10809;
 Result<std::vector<ListeningSocket>> listen_tcp(const std::string& host, std::uint16_t port);
 /// Only the owner may connect (0600). Replaces the socket of a process that is gone.
 Result<ListeningSocket> listen_unix(const std::string& path);
-/// The sockets that LISTEN_FDS names, if it is meant for this process; otherwise none. Call it once in a process.
+/// The sockets that LISTEN_FDS names, if LISTEN_PID is this process; otherwise none. Call it once in a process.
 Result<std::vector<ListeningSocket>> activated_sockets();
 
 /// An accepted client: its socket and its address.

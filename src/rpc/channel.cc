@@ -90,7 +90,7 @@ job::Task<Result<RawReply>> Channel::call(wire::Op op, ByteView body, CallOption
   int handshakes_left = kMaxHandshakesPerCall;
   bool may_have_run = false;  // the request was sent before, and its answer is unknown
   Error last(Errc::kTimeout, name());
-  std::optional<Error> excuse;  // the server's own kTimeout, with what it waited for in vain
+  std::optional<Error> excuse;  // the server's own kTimeout, which names what it waited for
   while (!scope.token().stopped()) {
     Result<void> handshake;
     bool answered = false;

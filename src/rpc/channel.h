@@ -112,7 +112,7 @@ class Channel {
   ServerLink link_;
   std::uint64_t features_ = 0;
   bmi::Address spent_;  // the connection on which an authenticate was sent: it must not carry a second handshake
-  /// A refusal by one of several servers, and when it was heard for the first and the last time.
+  /// A refusal by one of several servers, and when it arrived for the first and the last time.
   struct Refused {
     MonoTime first;
     MonoTime last;

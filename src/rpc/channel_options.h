@@ -76,9 +76,9 @@ struct ChannelOptions {
   Duration first_return = std::chrono::seconds(30);
   Duration longest_return = std::chrono::minutes(10);
   /// The URLs are those of several servers, of which one at a time answers requests; the others refuse them with
-  /// kNotPrimary, and the next URL is tried. A server that has said nothing for this long is asked whether it lives
-  /// (ping), and given up when it does not answer in half that time. 0: the URLs are those of one server, which may be
-  /// silent for `attempt_timeout`.
+  /// kNotPrimary, and the next URL is tried. A server that has been silent for this long gets a ping. It is given up if
+  /// it does not answer in half that time. 0: the URLs are those of one server, which may be silent for
+  /// `attempt_timeout`.
   Duration group_silence{0};
   /// The channel's incarnations are larger. An earlier process of this client has used those up to this one.
   std::uint64_t incarnations_above = 0;

@@ -63,8 +63,8 @@ job::Task<void> ReplyWriter::send(Call& call, Result<Bytes> result) {
   message.receiver_ready = true;  // the caller posted a receive before it sent the request
   job::NetworkOp send(network_);
   send.post_send(message);
-  // The request's deadline has passed, and the reply says what the request waited for in vain. The caller has kept time
-  // for this reply.
+  // The request's deadline has passed, and the reply names the obstacle for which the request waited. The caller has
+  // kept time for this reply.
   std::optional<job::DeadlineScope> late;
   if (call.stop.stopped()) {
     late.emplace(network_.executor(), network_.executor().now() + kReplyGrace, stopping_);

@@ -18,7 +18,7 @@ namespace spate::rpc {
 namespace {
 
 /// The deadline that the request names, ms, at least 1: a tenth of the time left, but at most a second, is kept back.
-/// So a server that waits in vain can still report what it waited for.
+/// So a server that waits until then can still report what it waited for.
 std::uint32_t told_deadline(Duration left) {
   const auto left_ms = std::chrono::duration_cast<std::chrono::milliseconds>(left).count();
   const auto kept_ms = std::clamp<std::int64_t>(left_ms / 10, 0, 1000);

@@ -38,7 +38,7 @@ class Context {
   Result<std::vector<config::Override>> config_overrides() const;
   /// The settings for opening a client of this spate.toml. Also sets the log level that a command wants.
   Result<assembly::ClientSettings> client_settings(std::string config_file) const;
-  /// kUnreachable if `spate up` started the file system and `spate down` has stopped it: waiting would be in vain.
+  /// kUnreachable if `spate up` started the file system and `spate down` has stopped it: waiting would be useless.
   Result<void> check_running() const;
   /// The file system, opened at the first use; the pointer is valid until the context is destroyed. Opening reads the
   /// configuration and the key and makes no session yet; after a failure the next call tries again. `with_server_key`:

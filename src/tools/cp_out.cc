@@ -130,7 +130,7 @@ job::Task<Result<void>> link_out(Out& out, const FirstCopy& first, const CopySou
   co_return make_link_here(place, source);
 }
 
-/// A path for messages that are told later. A user may nest directories to any depth, so that all whole paths of a
+/// A path for messages that are printed later. A user may nest directories to any depth, so that all whole paths of a
 /// tree would need far more memory than the tree.
 std::string shown_path(const std::string& path) {
   constexpr std::size_t kMost = 1024;

@@ -14,9 +14,9 @@ class Acceptance {
  public:
   Acceptance(State& state, Sessions& sessions) : state_(state), sessions_(sessions) {}
 
-  /// A packet of type kHello has come to the endpoint, from anybody. Makes the peer, or finds the one that has come
-  /// back, and welcomes it; or refuses it with a reason. A hello of a session that exists gets the same answer again.
-  /// Bytes that are no hello count as a protocol error.
+  /// A packet of type kHello has arrived at the endpoint, from any sender. Makes the peer, or finds the one that has
+  /// come back, and welcomes it; or refuses it with a reason. A hello of a session that exists gets the same answer
+  /// again. Bytes that are no hello count as a protocol error.
   void on_hello(Endpoint& endpoint, ByteView payload);
 
  private:

@@ -67,7 +67,7 @@ class Receiver {
   /// Credit that must go back to the peer. The module's next frame carries it.
   std::uint64_t owed(MessageClass c) const { return classes_[index_of(c)].credit.owed; }
   std::uint32_t take_owed(MessageClass c) { return state_of(c).credit.take_owed(); }
-  /// Whether so much is owed that the peer might wait for it.
+  /// Whether the peer might wait for the credit that this side owes.
   bool owes_much(MessageClass c) const { return owed(c) > kept_back_[index_of(c)]; }
 
   /// Whether a receive of the class waits for a message.

@@ -219,8 +219,8 @@ void AttributeCache::drop_all() {
   events_.note_all();
 }
 
-/// Whether own changes may touch any object. That is so when it is not known what a change touches, or when the names
-/// by which that was known are not known any more.
+/// Whether own changes may touch any object. They may if the cache does not know which objects a change touches, or has
+/// lost the names that identified them.
 bool AttributeCache::all_blocked(MonoTime now) const {
   return changes_.touch_anything([&](Handle directory) { return objects_.in_force(directory, now); });
 }

@@ -34,7 +34,7 @@ Errc read_one(rocksdb::DB& db, const rocksdb::ReadOptions& options, ByteView key
   if (status.IsNotFound()) return Errc::kOk;
   if (!status.ok()) return read_errc(status);
   // RocksDB 7.8 gives OK and an empty value, not Incomplete, when the table itself is not open (fixed upstream in 2024,
-  // pull request 12443). So an empty value is only believed when the device may be asked.
+  // pull request 12443). So an empty value counts only if the read may go to the device.
   if (found.empty() && options.read_tier == rocksdb::kBlockCacheTier) return Errc::kTryAgain;
   value = bytes_of(found);
   return Errc::kOk;

@@ -37,7 +37,7 @@ class GroupServers {
   /// The server has asked for its groups, as each one does every other second.
   void heard(ServerId server) { heard_[server] = executor_.now(); }
   /// Whether members of groups may be replaced now by those that `next` names. If many servers fall silent at the same
-  /// time, a network or a room has failed rather than the servers, and copies made elsewhere would be in vain. So
+  /// time, a network or a room has failed rather than the servers, and copies made elsewhere would be useless. So
   /// kTryAgain: of the map's io servers, more than kMostSilent percent and more than one have not asked for kSilent, or
   /// since this process began. Those that have no member any more do not count: `members` are those that do. kTryAgain
   /// too if a member of `next` cannot be one.

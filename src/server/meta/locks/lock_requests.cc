@@ -21,8 +21,8 @@ Result<void> LockManager::admit(const rpc::Call& call) const {
 }
 
 /// The holder of a user's key may lock only files that it may read or write, or has open, and learns the owners of
-/// locks only there. The holder of the client key is believed, because the kernel of the client's machine has checked
-/// the right when the program opened the file.
+/// locks only there. The server trusts the holder of the client key, because the kernel of the client's machine has
+/// checked the right when the program opened the file.
 job::Task<Result<void>> LockManager::check_user(const rpc::Call& call, std::vector<wire::LockSpec> locks) const {
   job::Transaction store = core_.store().begin();
   for (const wire::LockSpec& lock : locks) {
