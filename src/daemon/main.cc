@@ -25,27 +25,23 @@ namespace {
 
 constexpr const char* kUsage =
     "usage: spated --config FILE --server ID [--format [--serve]] [--metrics ADDRESS] [--set SECTION.KEY=VALUE ...]\n"
-    "Serves one server of a spate.toml, in the foreground, until SIGTERM or SIGINT. SIGHUP opens the log file anew.\n"
+    "Serves one server of a spate.toml, in the foreground, until SIGTERM or SIGINT. SIGHUP reopens the log file.\n"
     "`spate up` starts all servers of a file system on this machine.\n"
     "\n"
     "  -c, --config FILE   the file system's spate.toml\n"
-    "  -s, --server ID     which of its servers\n"
-    "      --format        makes the stores of this server that are not there, empty, and ends: once, for a new "
-    "server\n"
-    "                      or a new disk. Without it a store that is gone is refused: its disk may not be mounted\n"
-    "      --serve         with --format: goes on and serves\n"
+    "  -s, --server ID     the number of the server\n"
+    "      --format        makes the missing stores of this server, empty, and ends. Use it once for a new server or\n"
+    "                      a new disk. Without it the server refuses a missing store: its disk may not be mounted\n"
+    "      --serve         with --format: serves afterwards\n"
     "      --set KEY=VALUE  overrides the file (see `spate config explain`); so does SPATE_SECTION_KEY in the "
     "environment\n"
-    "      --metrics ADDRESS  answers GET /metrics (Prometheus) and /healthz there, for every client. ADDRESS is a "
-    "PORT "
-    "of\n"
-    "                      127.0.0.1, or HOST:PORT with a number of this machine; port 0: a free one, which the log "
-    "tells.\n"
-    "                      It takes the place of metrics.port and metrics.address of the file\n"
-    "  -h, --help          this text\n"
-    "  -V, --version       which version this is\n"
+    "      --metrics ADDRESS  answers GET /metrics (Prometheus) and /healthz there, for every client. ADDRESS is a\n"
+    "                      PORT of 127.0.0.1, or HOST:PORT with a numeric address of this machine. Port 0: a free\n"
+    "                      one, which the log names. It overrides metrics.port and metrics.address of the file\n"
+    "  -h, --help          prints this text\n"
+    "  -V, --version       prints the version\n"
     "\n"
-    "Ends with 0 after an orderly stop, 1 when it cannot serve, 2 when the command line is wrong.\n";
+    "Exit codes: 0 an orderly stop, 1 the server cannot serve, 2 a wrong command line.\n";
 
 // Set before the handlers are installed. A handler may call request_exit(): an atomic store and a write to an eventfd.
 std::atomic<spate::assembly::ServerProcess*> running{nullptr};

@@ -290,29 +290,29 @@ unsigned worker_limit(const MountOptions& options) {
 std::string_view usage() {
   return R"(usage: spate-mount SPATE.TOML DIRECTORY [-f] [-v] [-o OPTION,...]
 Mounts a Spate file system in DIRECTORY, by FUSE; `spate mount DIRECTORY` finds its spate.toml by itself. Linked as
-/sbin/mount.spate it serves mount(8) and fstab(5). docs/mount.md tells more.
+/sbin/mount.spate it serves mount(8) and fstab(5). docs/mount.md has more.
 
   -f                       stay in the foreground
   -v                       log every change of state
-  -h, --help               this text
+  -h, --help               print this text
   -o ro                    refuse changes
-  -o allow_other           other users may use it, too, as owner, group and mode say
-  -o cache=MODE            what the kernel keeps: none, auto (close-to-open, the default), writeback
-  -o soft, hard            whether a call fails when a server does not answer in time, or waits (the default)
-  -o leases, noleases      whether names and attributes are kept under leases (they are by default)
-  -o attr_cache=kernel     the kernel keeps attributes, too; else mount (the default)
-  -o readdirplus=MODE      listings bring leases on what they list: auto (the default), yes, no
-  -o acl, noacl            with allow_other: whether the kernel heeds access control lists (it does by default)
+  -o allow_other           other users may use the mount, too, as far as owner, group and mode allow
+  -o cache=MODE            what the kernel caches: none, auto (close-to-open, the default), writeback
+  -o soft, hard            a call fails if a server does not answer in time (soft), or waits (hard, the default)
+  -o leases, noleases      names and attributes are cached under leases (the default), or not
+  -o attr_cache=kernel     the kernel caches attributes, too; otherwise mount (the default)
+  -o readdirplus=MODE      listings bring leases on the listed objects: auto (the default), yes, no
+  -o acl, noacl            with allow_other: the kernel checks access control lists (the default), or not
   -o relatime, noatime, strictatime
-                           when reading moves atime, instead of client.atime of spate.toml
-  -o threads=N             threads kept for the kernel's requests (4)
-  -o memory=SIZE           what these may hold of requests and answers together (256MiB)
+                           when a read changes atime; overrides client.atime of spate.toml
+  -o threads=N             threads that stay ready for the kernel's requests (4)
+  -o memory=SIZE           largest memory of their requests and answers together (256MiB)
   -o busy_poll=TIME        how long a thread asks for the next request before it sleeps (100us)
-  -o readahead=SIZE        what the kernel asks for ahead of a program that reads in order (4MiB)
-  -o fsname=NAME           what the kernel shows as what is mounted
-  -o log=FILE              where the mount writes its log
+  -o readahead=SIZE        bytes that the kernel reads ahead of a sequential reader (4MiB)
+  -o fsname=NAME           what the kernel shows as the source of the mount
+  -o log=FILE              the file of the mount's log
   -o dev, nodev, suid, nosuid, exec, noexec, rw
-                           as in mount(8); nodev and nosuid unless asked otherwise
+                           as in mount(8); nodev and nosuid are the default
 )";
 }
 

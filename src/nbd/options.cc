@@ -31,21 +31,21 @@ constexpr std::string_view kUsage =
     "  -U, --unix PATH        listen at a Unix socket, and at TCP only if --port or --bind is given\n"
     "  -a, --allow [NAME=]LIST  who may use the exports, or the one of that name: addresses, networks (10.0.0.0/8), "
     "\"unix\",\n"
-    "                         with TLS cert:NAME (common or DNS name) and psk:NAME, separated by commas; once for "
-    "each\n"
+    "                         with TLS cert:NAME (common or DNS name) and psk:NAME, separated by commas; may be "
+    "repeated\n"
     "      --tls DIR          TLS by DIR/server-cert.pem and server-key.pem; with DIR/ca-cert.pem clients need a "
     "certificate\n"
     "      --tls-psk FILE     TLS by keys: lines \"name:hex\"\n"
     "      --insecure         other machines may connect without TLS\n"
-    "      --sendfile-from N  reads of so many bytes go out by sendfile; smaller ones are gathered\n"
+    "      --sendfile-from N  smallest read, in bytes, that is sent by sendfile; smaller ones are gathered\n"
     "  -t, --threads N        threads that serve connections (1); for files of this machine\n"
-    "      --server ID        instead of SOURCE: what spate.toml says that this server with the role block exports\n"
-    "      --fs FILE          the file system of spate:/PATH: its spate.toml or the folder of it\n"
+    "      --server ID        instead of SOURCE: the exports that spate.toml gives to this server with the role block\n"
+    "      --fs FILE          the file system of spate:/PATH: its spate.toml, or the folder that has it\n"
     "      --set KEY=VALUE    overrides spate.toml\n"
-    "  -v, --verbose          tell of each connection\n"
+    "  -v, --verbose          report each connection\n"
     "  -q, --quiet            do not print the URLs\n"
     "  -h, --help\n"
-    "A service manager may pass listening sockets (LISTEN_FDS). docs/block.md tells more.\n";
+    "A service manager may pass listening sockets (LISTEN_FDS). docs/block.md has more.\n";
 
 Error wrong(std::string what) { return {Errc::kInvalidArgument, std::move(what)}; }
 

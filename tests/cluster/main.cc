@@ -27,16 +27,17 @@ constexpr const char* kUsage =
     "[--coverage] [--verbose] [--jobs N]\n"
     "       spate-sim --meta N [--seed S | --seeds N] [--plant NAME] [--jobs N] [--verbose]\n"
     "       spate-sim --list-plants\n"
-    "  --seed S       this seed only            --seeds N     seeds 1 to N, or N seeds from --seed on\n"
+    "  --seed S       runs this seed only       --seeds N     seeds 1 to N, or N seeds from --seed on\n"
     "  --ops N        operations of all clients together, 1 to 1000000 (1000)\n"
-    "  --plant NAME   a bug on purpose          --list-plants their names and what each breaks\n"
-    "  --no-faults    nothing breaks            --coverage    a table of faults and the requests that they have met\n"
-    "  --aim F:R:N    the fault F when the Nth request R begins, beside the others, as in killed_client:end_session:1; "
-    "several\n"
-    "                 times: several\n"
+    "  --plant NAME   plants this bug           --list-plants the names of the bugs and what each breaks\n"
+    "  --no-faults    injects no faults         --coverage    prints a table of faults and the requests in which they "
+    "occurred\n"
+    "  --aim F:R:N    also injects the fault F when the Nth request R begins, as in killed_client:end_session:1; may "
+    "be\n"
+    "                 repeated\n"
     "  --meta N       several meta servers, 2 to 5, under clients that use names, and faults of those servers\n"
-    "  --verbose      every step                --jobs N      so many processes, each with its share of the seeds\n"
-    "Exit codes: 0 all seeds were well, 1 some were not, 2 wrong arguments.\n";
+    "  --verbose      prints every step         --jobs N      number of processes, each with its share of the seeds\n"
+    "Exit codes: 0 all seeds passed, 1 some failed, 2 wrong arguments.\n";
 
 struct Orders {
   SimulationOptions options;
