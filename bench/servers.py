@@ -2,6 +2,7 @@
 """Code that several benches need: a temporary file system, and priority over the processes of other sessions."""
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -34,6 +35,29 @@ def priority(pid="self"):
         return False
 
 
+def exit_on_signals():
+    """A signal that ends this process raises SystemExit, so that what it has started is ended, too. Later ones are
+    ignored, also by the commands that do this."""
+    ours = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+
+    def leave(number, _):
+        for one in ours:
+            signal.signal(one, signal.SIG_IGN)
+        sys.exit(128 + number)
+    for one in ours:
+        signal.signal(one, leave)
+
+
+def cpu_seconds(pids):
+    """Returns the processor time that the processes have used."""
+    ticks = 0
+    for pid in pids:
+        with open(f"/proc/{pid}/stat") as f:
+            fields = f.read().rsplit(")", 1)[1].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 class Servers:
     """A temporary file system, reached by TCP, since most references are, or as `spate up` makes it without options. It is
     removed with all its contents at the end."""
@@ -48,6 +72,13 @@ class Servers:
         self.environment = dict(os.environ, XDG_STATE_HOME=os.path.join(folder, "state"))
 
     def __enter__(self):
+        try:
+            return self.start()
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def start(self):
         begin = time.monotonic()
         self.run("--quiet", "up", "--dir", self.dir, "--io", str(self.io), "--port", str(self.port), *self.more)
         self.up_seconds = time.monotonic() - begin
@@ -80,9 +111,4 @@ class Servers:
         return most / 1024
 
     def cpu_seconds(self):
-        ticks = 0
-        for pid in self.pids:
-            with open(f"/proc/{pid}/stat") as f:
-                fields = f.read().rsplit(")", 1)[1].split()
-            ticks += int(fields[11]) + int(fields[12])
-        return ticks / os.sysconf("SC_CLK_TCK")
+        return cpu_seconds(self.pids)
