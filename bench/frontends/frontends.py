@@ -16,7 +16,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import mount_bars  # noqa: E402 (after the path)
-from peers import await_mount  # noqa: E402
+from peers import await_mount, pid_of_mount  # noqa: E402
 from servers import Servers, log, priority  # noqa: E402
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
@@ -72,17 +72,10 @@ class Mounts:
         self.program.wait()
 
     def pid_of(self, path):
-        """Returns the process that serves the mount. Its supervisor got the same folder as an argument."""
-        for pid in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                with open(f"/proc/{pid}/cmdline", "rb") as f:
-                    words = f.read().split(b"\0")
-            except OSError:
-                continue
-            if words[0].endswith(b"spate-mount") and words[1].startswith(b"--serve") and path.encode() in words:
-                priority(pid)
-                return int(pid)
-        raise SystemExit(f"no process has mounted {path}")
+        """Returns the process that serves the mount, with priority."""
+        pid = pid_of_mount(path)
+        priority(pid)
+        return pid
 
 
 def median_of_runs(options, frontends, environment, cases):
