@@ -31,6 +31,14 @@ class Links:
         self.rate = rate
 
     def __enter__(self):
+        try:
+            self.make()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def make(self):
         ip("link", "add", "spmbridge", "type", "bridge")
         ip("link", "set", "spmbridge", "up")
         for number in (*SERVERS, CLIENT):
@@ -44,7 +52,6 @@ class Links:
             limit = ["root", "tbf", "rate", self.rate, "burst", BURST, "latency", LATENCY]
             subprocess.run(["tc", "qdisc", "add", "dev", outer, *limit], check=True)
             subprocess.run(["tc", "-n", name_of(number), "qdisc", "add", "dev", inner, *limit], check=True)
-        return self
 
     def __exit__(self, *unused):
         for number in (*SERVERS, CLIENT):
@@ -61,8 +68,8 @@ class LinkedServers(Servers):
         self.daemons = os.path.join(options.bin, "spated")
         self.running = []
 
-    def __enter__(self):
-        super().__enter__()
+    def start(self):
+        super().start()
         self.run("--quiet", "down", "--dir", self.dir)
         with open(self.config) as f:
             text = f.read()
