@@ -3,8 +3,7 @@
 """What two copies of a file's data cost, and how long writes stand still when an io server is killed: bench/run mirror.
 
 Reads and writes of 1 MiB and of 4 KiB by one and by several streams, in a directory with replicas=1 and in one with replicas=2, by
-turns on the same servers, with the servers' processor time. Then the longest write of all streams while one io server of many groups
-is killed. --beside FOLDER: the writes alone, by turns with the servers and the client of an older build. --rate: the same writes over links
+turns on the same servers, with the servers' processor time; then writes of 4 KiB with an fsync after each. Then the longest write of all streams while one io server of many groups is killed. --beside FOLDER: the writes alone, by turns with the servers and the client of an older build. --rate: the same writes over links
 of limited speed between the servers (links.py), with both builds if there is another one.
 """
 import argparse
@@ -22,17 +21,23 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 import links  # noqa: E402
-from servers import Servers  # noqa: E402
+from servers import Servers, exit_on_signals  # noqa: E402
 
 MIB = 1 << 20
 # Of the unreplicated figure; the writes of 4 KiB by the time that they take longer, us.
 WRITES_BAR, READS_BAR, SMALL_BAR, STALL_BAR = 0.45, 0.95, 80, 4.0
 
 
+@contextlib.contextmanager
 def client(options, fs, folder, what, size, seconds, streams):
     prefix = links.within(links.CLIENT) if isinstance(fs, links.LinkedServers) else []
-    return subprocess.Popen([*prefix, options.bin + "/mirror_client", fs.config, folder, what, str(size), str(seconds), str(streams)],
-                            env=fs.environment, stdout=subprocess.PIPE)
+    child = subprocess.Popen([*prefix, options.bin + "/mirror_client", fs.config, folder, what, str(size), str(seconds), str(streams)],
+                             env=fs.environment, stdout=subprocess.PIPE)
+    try:
+        yield child
+    finally:
+        child.kill()
+        child.wait()
 
 
 def result(child):
@@ -48,7 +53,8 @@ def cell(options, fs, copies, what, size, streams):
     found, used = [], []
     for seconds in (options.seconds, 2 * options.seconds):
         before = fs.cpu_seconds()
-        found.append(result(client(options, fs, "x%d" % copies, what, size, seconds, streams)))
+        with client(options, fs, "x%d" % copies, what, size, seconds, streams) as child:
+            found.append(result(child))
         used.append(fs.cpu_seconds() - before)
     gib = (found[1]["calls"] - found[0]["calls"]) * size / (1 << 30)
     cpu = (used[1] - used[0]) / gib if gib > 0 else float("nan")
@@ -110,19 +116,22 @@ def compare(options, folder, report):
         writes(builds, report, "loopback")
 
 
+def by_turns(options, fs, what, size, streams):
+    """Rates, median calls and processor times, each as {copies: [of each run]}."""
+    found = {1: [], 2: []}
+    for _ in range(options.runs):
+        for copies in (1, 2):
+            found[copies].append(cell(options, fs, copies, what, size, streams))
+    return [{copies: list(column[i]) for copies, column in ((c, list(zip(*cells))) for c, cells in found.items())} for i in range(3)]
+
+
 def costs(options, folder, report):
     with Servers(options, folder, "costs", options.io) as fs:
         make_folders(fs)
         for size in (MIB, 4096):
             for what in ("write", "read"):
                 for streams in (1, options.streams):
-                    rates, medians, cpus = {1: [], 2: []}, {1: [], 2: []}, {1: [], 2: []}
-                    for _ in range(options.runs):
-                        for copies in (1, 2):
-                            rate, median, cpu = cell(options, fs, copies, what, size, streams)
-                            rates[copies].append(rate)
-                            medians[copies].append(median)
-                            cpus[copies].append(cpu)
+                    rates, medians, cpus = by_turns(options, fs, what, size, streams)
                     said = bar_of(what, size, streams, rates, medians)
                     for copies in (1, 2):
                         print("%-5s %4d KiB %d streams  replicas=%d: %7.0f MiB/s (%.0f to %.0f), call %6.0f us, servers %.2f CPU s/GiB  %s" % (
@@ -132,21 +141,40 @@ def costs(options, folder, report):
                                    "said": said})
 
 
+def fsyncs(options, folder, report):
+    """A file of 4 KiB, written and synced again and again."""
+    with Servers(options, folder, "fsyncs", options.io) as fs:
+        make_folders(fs)
+        rates, medians, cpus = by_turns(options, fs, "fsync", 4096, 1)
+        calls = {copies: [rate * MIB / 4096 for rate in of_runs] for copies, of_runs in rates.items()}
+        more = statistics.median(medians[2]) - statistics.median(medians[1])
+        for copies in (1, 2):
+            print("write + fsync 4 KiB 1 streams  replicas=%d: %7.0f per s (%.0f to %.0f), call %6.0f us (%.0f to %.0f), servers %.0f CPU us a call  %s" % (
+                copies, statistics.median(calls[copies]), min(calls[copies]), max(calls[copies]), statistics.median(medians[copies]),
+                min(medians[copies]), max(medians[copies]), statistics.median(cpus[copies]) * 4096 / (1 << 30) * 1e6,
+                "%.2f of unreplicated, %+.0f us" % (statistics.median(calls[2]) / statistics.median(calls[1]), more) if copies == 2 else ""), flush=True)
+        report.append({"what": "write + fsync", "bytes": 4096, "streams": 1, "per s": calls, "call, us": medians, "CPU s/GiB": cpus})
+
+
 def stall(options, folder, report):
     with Servers(options, folder, "stall", options.many) as fs:
         fs.run("--quiet", "--fs", fs.config, "mkdir", "spate:/x2")
         fs.run("--quiet", "--fs", fs.config, "policy", "set", "spate:/x2", "replicas=2")
         # Files of all groups: one stream each, so that each call shows what its groups do.
-        child = client(options, fs, "x2", "write", 4096, 9, options.files)
-        time.sleep(3)  # of writes before the fault
-        os.kill(fs.pids[-1], signal.SIGKILL)
-        longest = result(child)["longest_us"] / 1e6
+        with client(options, fs, "x2", "write", 4096, 9, options.files) as child:
+            time.sleep(3)  # of writes before the fault
+            os.kill(fs.pids[-1], signal.SIGKILL)
+            longest = result(child)["longest_us"] / 1e6
         print("an io server of %d killed, %d files: longest write %.2f s; bar %.1f s: %s" % (
             options.many, options.files, longest, STALL_BAR, "met" if longest <= STALL_BAR else "missed"))
         report.append({"what": "longest write, s", "io servers": options.many, "longest": longest, "bar": STALL_BAR})
 
 
+PARTS = {"costs": costs, "fsyncs": fsyncs, "stall": stall}
+
+
 def main():
+    exit_on_signals()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", required=True)
     parser.add_argument("--runs", type=int, default=5)
@@ -157,7 +185,7 @@ def main():
     parser.add_argument("--files", type=int, default=16)
     parser.add_argument("--port", type=int, default=17600)
     parser.add_argument("--priority", action="store_true")
-    parser.add_argument("--only", choices=["costs", "stall"])
+    parser.add_argument("--only", choices=PARTS)
     parser.add_argument("--beside", metavar="FOLDER", help="the programs of an older build")
     parser.add_argument("--rate", help="of each link, as tc takes it: 1gbit (root)")
     parser.add_argument("--json")
@@ -167,10 +195,9 @@ def main():
     try:
         if options.beside or options.rate:
             compare(options, folder, report)
-        elif options.only != "stall":
-            costs(options, folder, report)
-        if options.only != "costs" and not options.beside and not options.rate:
-            stall(options, folder, report)
+        else:
+            for name in [options.only] if options.only else PARTS:
+                PARTS[name](options, folder, report)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if options.json:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// mirror_client SPATE.TOML FOLDER read|write BYTES SECONDS STREAMS
+// mirror_client SPATE.TOML FOLDER read|write|fsync BYTES SECONDS STREAMS
 // Each stream reads or writes its own file FOLDER/N, so many bytes a call, one call after the other, from the beginning
-// again after kFileBytes. Prints one line of JSON: calls, seconds, the median call and the longest one, us.
+// again after kFileBytes. fsync: each call writes all of a file of BYTES, and syncs it. Prints one line of JSON: calls, seconds, the median call and the longest one, us.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -19,6 +19,8 @@ constexpr std::uint64_t kFileBytes = 64U << 20U;
 struct Work {
   std::string folder;
   bool writes = false;
+  bool syncs = false;  // after each write
+  std::uint64_t file_bytes = kFileBytes;
   std::uint64_t bytes = 0;
   Duration span{0};
   std::vector<Duration> calls;
@@ -34,8 +36,8 @@ job::Task<Result<FilePtr>> open_file(client::Client& client, std::string name) {
 }
 
 /// Every byte of the file exists before the time is taken.
-job::Task<Result<void>> fill(client::File& file, MutableByteView data) {
-  for (std::uint64_t at = 0; at < kFileBytes; at += data.size()) {
+job::Task<Result<void>> fill(client::File& file, std::uint64_t size, MutableByteView data) {
+  for (std::uint64_t at = 0; at < size; at += data.size()) {
     SPATE_CO_TRY(std::ignore, co_await file.write(at, data));
   }
   co_return Result<void>();
@@ -44,11 +46,12 @@ job::Task<Result<void>> fill(client::File& file, MutableByteView data) {
 job::Task<Result<void>> run_stream(client::Client& client, Work& work, std::size_t number) {
   Bytes memory(1U << 20U, static_cast<std::byte>(number + 1));
   SPATE_CO_TRY(const FilePtr file, co_await open_file(client, work.folder + "/" + std::to_string(number)));
-  SPATE_CO_TRY(std::ignore, co_await fill(*file, MutableByteView(memory)));
+  const std::size_t piece = std::min<std::size_t>(work.file_bytes, memory.size());
+  SPATE_CO_TRY(std::ignore, co_await fill(*file, work.file_bytes, MutableByteView(memory).first(piece)));
   const MutableByteView data = MutableByteView(memory).first(work.bytes);
   job::Executor& executor = client.cluster().executor();
   const MonoTime end = executor.now() + work.span;
-  for (std::uint64_t at = 0; executor.now() < end; at = (at + work.bytes) % kFileBytes) {
+  for (std::uint64_t at = 0; executor.now() < end; at = (at + work.bytes) % work.file_bytes) {
     const MonoTime begin = executor.now();
     if (work.writes) {
       const auto written = co_await file->write(at, data);
@@ -56,6 +59,10 @@ job::Task<Result<void>> run_stream(client::Client& client, Work& work, std::size
     } else {
       const auto got = co_await file->read(at, data);
       if (!got) co_return got.error();
+    }
+    if (work.syncs) {
+      const auto synced = co_await file->sync();
+      if (!synced) co_return synced.error();
     }
     work.calls.push_back(executor.now() - begin);
   }
@@ -79,10 +86,12 @@ Result<Work> run_client(char** argv) {
   SPATE_TRY(const auto process, assembly::ClientProcess::open(settings));
   Work work;
   work.folder = argv[2];
-  work.writes = std::string_view(argv[3]) == "write";
+  work.syncs = std::string_view(argv[3]) == "fsync";
+  work.writes = work.syncs || std::string_view(argv[3]) == "write";
   work.bytes = std::strtoull(argv[4], nullptr, 10);
   work.span = Duration(static_cast<std::int64_t>(std::atof(argv[5]) * 1e9));
   if (work.bytes == 0 || work.bytes > (1U << 20U)) return Error(Errc::kInvalidArgument, "1 byte to 1 MiB a call");
+  if (work.syncs) work.file_bytes = work.bytes;
   const std::size_t streams = std::strtoul(argv[6], nullptr, 10);
   SPATE_TRY(std::ignore, process->run([&](client::Client& client) { return run_streams(client, work, streams); }));
   if (work.calls.empty()) return Error(Errc::kTimeout, "no call has ended");
@@ -96,7 +105,7 @@ double us(Duration span) { return static_cast<double>(span.count()) / 1e3; }
 
 int main(int argc, char** argv) {
   if (argc != 7) {
-    std::fprintf(stderr, "usage: mirror_client SPATE.TOML FOLDER read|write BYTES SECONDS STREAMS\n");
+    std::fprintf(stderr, "usage: mirror_client SPATE.TOML FOLDER read|write|fsync BYTES SECONDS STREAMS\n");
     return 2;
   }
   auto work = spate::run_client(argv);
