@@ -3,7 +3,8 @@
 """What two copies of a file's data cost, and how long writes stand still when an io server is killed: bench/run mirror.
 
 Reads and writes of 1 MiB and of 4 KiB by one and by several streams, in a directory with replicas=1 and in one with replicas=2, by
-turns on the same servers, with the servers' processor time; then writes of 4 KiB with an fsync after each. Then the longest write of all streams while one io server of many groups is killed. --beside FOLDER: the writes alone, by turns with the servers and the client of an older build. --rate: the same writes over links
+turns on the same servers, with the servers' processor time; then writes of 4 KiB with an fsync after each. Then two copies through a mount, beside
+GlusterFS's `replica 2` through its own (mounts.py). Then the longest write of all streams while one io server of many groups is killed. --beside FOLDER: the writes alone, by turns with the servers and the client of an older build. --rate: the same writes over links
 of limited speed between the servers (links.py), with both builds if there is another one.
 """
 import argparse
@@ -21,6 +22,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 import links  # noqa: E402
+import mounts  # noqa: E402
 from servers import Servers, exit_on_signals  # noqa: E402
 
 MIB = 1 << 20
@@ -170,7 +172,7 @@ def stall(options, folder, report):
         report.append({"what": "longest write, s", "io servers": options.many, "longest": longest, "bar": STALL_BAR})
 
 
-PARTS = {"costs": costs, "fsyncs": fsyncs, "stall": stall}
+PARTS = {"costs": costs, "fsyncs": fsyncs, "mounts": mounts.run, "stall": stall}
 
 
 def main():
@@ -185,6 +187,8 @@ def main():
     parser.add_argument("--files", type=int, default=16)
     parser.add_argument("--port", type=int, default=17600)
     parser.add_argument("--priority", action="store_true")
+    parser.add_argument("--size", type=int, default=256, help="of each file through the mounts, MiB")
+    parser.add_argument("--calls", type=int, default=1000, help="writes with fsync, and new files, of each stream through the mounts")
     parser.add_argument("--only", choices=PARTS)
     parser.add_argument("--beside", metavar="FOLDER", help="the programs of an older build")
     parser.add_argument("--rate", help="of each link, as tc takes it: 1gbit (root)")
