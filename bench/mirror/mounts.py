@@ -66,11 +66,12 @@ def work(options):
 
 def line(what, size, streams, name, cells, said):
     rates, medians, cpus = zip(*cells)
-    unit, scale, used, cpu_scale = ("MiB/s", size / MIB, "s/GiB", (1 << 30) / size) if size == MIB else ("per s", 1, "us a call", 1e6)
-    rates = [rate * scale for rate in rates]
-    return "mount: %-13s %4d KiB %d streams  %-19s: %7.0f %s (%.0f to %.0f), call %6.0f us, servers and mount %.2f CPU %s  %s" % (
+    cpu = statistics.median(cpus)
+    unit, used = ("MiB/s", "%.2f CPU s/GiB" % (cpu * (1 << 30) / size)) if size == MIB else ("per s", "%.0f CPU us a call" % (cpu * 1e6))
+    rates = [rate * size / MIB if size == MIB else rate for rate in rates]
+    return "mount: %-13s %4d KiB %d streams  %-19s: %7.0f %s (%.0f to %.0f), call %6.0f us, servers and mount %s  %s" % (
         "write + fsync" if what == "fsync" else what, size // 1024, streams, name, statistics.median(rates), unit, min(rates), max(rates), statistics.median(medians),
-        statistics.median(cpus) * cpu_scale, used, said)
+        used, said)
 
 
 def measure(options, places):
