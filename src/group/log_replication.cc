@@ -6,6 +6,7 @@
 #include "log/fields.h"
 #include "log/log.h"
 #include "model/defect.h"
+#include "trove/key_order.h"
 #include "trove/log_entry.h"
 
 namespace spate::group {
@@ -187,8 +188,7 @@ job::Task<Result<void>> Leader::copy_pages(Follower& follower, Copy& copy, job::
     }
     if (page->page.empty()) break;
     more = found.more || page->page.size() < records;
-    range.begin = page->page.back().key;
-    range.begin.push_back(std::byte{0});
+    range.begin = trove::key_after(page->page.back().key);
     SPATE_CO_TRY(std::ignore, co_await send_copy(follower, copy, std::move(page)));
   }
   co_return Result<void>();

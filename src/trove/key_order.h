@@ -24,6 +24,12 @@ struct KeyLess {
   bool operator()(ByteView a, ByteView b) const { return compare_keys(a, b) < 0; }
 };
 
+/// The first key that comes after `key`.
+inline Bytes key_after(Bytes key) {
+  key.push_back(std::byte{0});
+  return key;
+}
+
 inline bool same_key(ByteView a, ByteView b) { return a.size() == b.size() && compare_keys(a, b) == 0; }
 
 }  // namespace spate::trove

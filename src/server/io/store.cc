@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "trove/key_order.h"
+
 namespace spate::io {
 namespace {
 
@@ -233,10 +235,7 @@ job::Task<Result<TombstonePage>> list_tombstones(Parts& parts, Bytes from, std::
     const auto end = decode_tombstone_end_key(entry.key);
     if (end) page.tombstones.push_back(*end);
   }
-  if (found.more) {
-    page.next = found.entries.back().key;
-    page.next.push_back(std::byte{0});
-  }
+  if (found.more) page.next = trove::key_after(found.entries.back().key);
   co_return page;
 }
 

@@ -3,6 +3,9 @@
 
 #include <algorithm>
 
+#include "job/range_read.h"
+#include "trove/key_order.h"
+
 namespace spate::io {
 namespace {
 
@@ -19,23 +22,17 @@ job::Task<Result<void>> ChangeLog::load() {
   range.end = change_after_all(group_);
   range.limit = kLoadBatch;
   range.mode = trove::ReadMode::kSnapshot;
-  for (bool more = true; more;) {
-    job::Transaction transaction = keyval_.begin();
-    const trove::KeyvalCompletion found = co_await transaction.range(range);
-    if (found.status != Errc::kOk) co_return found.status;
-    for (const trove::KeyValue& entry : found.entries) {
-      SPATE_CO_TRY(const ChangedRegion region, decode_change_key(entry.key));
-      SPATE_CO_TRY(const std::uint64_t window, decode_change(entry.value));
-      notes_[region.datafile][{region.to_the_end, region.region}] = {window, window};
-      newest_ = std::max(newest_, window);
-      ++count_;
-    }
-    more = found.more;
-    if (!more) break;
-    range.begin = found.entries.back().key;
-    range.begin.push_back(std::byte{0});
-  }
-  co_return Result<void>();
+  const auto take = [this](const trove::KeyValue& entry) -> Result<void> {
+    SPATE_TRY(const ChangedRegion region, decode_change_key(entry.key));
+    SPATE_TRY(const std::uint64_t window, decode_change(entry.value));
+    notes_[region.datafile][{region.to_the_end, region.region}] = {window, window};
+    newest_ = std::max(newest_, window);
+    ++count_;
+    return {};
+  };
+  job::Transaction transaction = keyval_.begin();
+  auto done = co_await job::read_range(transaction, std::move(range), "notes of changes", take);
+  co_return done;
 }
 
 job::Task<Result<void>> ChangeLog::note(DatafileId datafile, std::span<const Extent> extents, std::uint64_t window) {
@@ -165,7 +162,7 @@ job::Task<Result<void>> ChangeLog::forget(std::uint64_t window) {
 job::Task<Result<std::vector<DatafileId>>> ChangeLog::list(DatafileId after, std::size_t max) {
   trove::KeyRange range;
   range.begin = group_datafile_key(group_, after);
-  if (after != DatafileId()) range.begin.push_back(std::byte{0});
+  if (after != DatafileId()) range.begin = trove::key_after(std::move(range.begin));
   range.end = group_datafile_after_all(group_);
   range.limit = max;
   range.mode = trove::ReadMode::kSnapshot;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "job/range_read.h"
+
 namespace spate::io {
 namespace {
 
@@ -18,18 +20,14 @@ job::Task<Result<std::vector<GroupNote>>> load_group_notes(job::KeyvalContext& k
   range.end = group_note_after_all();
   range.limit = kNotesOfOneRead;
   range.mode = trove::ReadMode::kSnapshot;
-  for (;;) {
-    job::Transaction transaction = keyval.begin();
-    const trove::KeyvalCompletion found = co_await transaction.range(range);
-    if (found.status != Errc::kOk) co_return found.status;
-    for (const trove::KeyValue& entry : found.entries) {
-      SPATE_CO_TRY(GroupNote note, decode_group_note(entry.value));
-      notes.push_back(std::move(note));
-    }
-    if (!found.more) co_return notes;
-    range.begin = found.entries.back().key;
-    range.begin.push_back(std::byte{0});
-  }
+  const auto take = [&notes](const trove::KeyValue& entry) -> Result<void> {
+    SPATE_TRY(GroupNote note, decode_group_note(entry.value));
+    notes.push_back(std::move(note));
+    return {};
+  };
+  job::Transaction transaction = keyval.begin();
+  SPATE_CO_TRY(std::ignore, co_await job::read_range(transaction, std::move(range), "notes of data groups", take));
+  co_return notes;
 }
 
 job::Task<Result<bool>> is_counted_on(job::KeyvalContext& keyval, TargetId target) {

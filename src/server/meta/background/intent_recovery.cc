@@ -6,6 +6,7 @@
 #include "log/log.h"
 #include "server/meta/background/io_servers.h"
 #include "server/meta/names/sizes.h"
+#include "trove/key_order.h"
 
 namespace spate::meta {
 namespace {
@@ -119,8 +120,7 @@ job::Task<Result<void>> FileIntentRecovery::truncated_for(ClientId client, std::
     }
     more = read.more;
     if (!more) break;
-    range.begin = read.entries.back().key;
-    range.begin.push_back(std::byte{0});
+    range.begin = trove::key_after(read.entries.back().key);
   }
   co_return {};
 }
@@ -210,8 +210,7 @@ job::Task<Result<void>> FileIntentRecovery::find_work_of(KeyKind kind) {
     }
     more = read.more && !left_over_;  // if there was no room: load again when there is some
     if (!read.more) break;
-    range.begin = read.entries.back().key;
-    range.begin.push_back(std::byte{0});
+    range.begin = trove::key_after(read.entries.back().key);
   }
   co_return {};
 }

@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "job/deadline.h"
+#include "job/range_read.h"
 #include "log/log.h"
+#include "trove/key_order.h"
 
 namespace spate::meta {
 namespace {
@@ -50,16 +52,12 @@ job::Task<Result<void>> RemovalQueue::count() {
   trove::KeyRange range = all_of(KeyKind::kRemoval);
   range.limit = kCountPage;
   range.mode = trove::ReadMode::kSnapshot;
-  for (bool more = true; more;) {
-    const auto read = co_await transaction.range(range);
-    if (read.status != Errc::kOk) co_return Error(read.status, "removals in the meta store");
-    pending_.add(static_cast<std::int64_t>(read.entries.size()));
-    more = read.more;
-    if (!more) break;
-    range.begin = read.entries.back().key;
-    range.begin.push_back(std::byte{0});
-  }
-  co_return {};
+  const auto take = [this](const trove::KeyValue& /*entry*/) -> Result<void> {
+    pending_.add(1);
+    return {};
+  };
+  auto done = co_await job::read_range(transaction, std::move(range), "removals in the meta store", take);
+  co_return done;
 }
 
 void RemovalQueue::added(Handle handle) {
@@ -217,8 +215,7 @@ job::Task<Result<std::vector<DeadFile>>> RemovalQueue::next_page() {
   }
   if (read.more) {
     in_pass_ = true;
-    cursor_ = read.entries.back().key;
-    cursor_.push_back(std::byte{0});
+    cursor_ = trove::key_after(read.entries.back().key);
   }
   co_return files;
 }

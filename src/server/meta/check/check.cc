@@ -4,9 +4,11 @@
 
 #include <algorithm>
 
+#include "job/range_read.h"
 #include "server/meta/core/core.h"
 #include "server/meta/core/walk.h"
 #include "server/meta/store/keys.h"
+#include "trove/key_order.h"
 
 namespace spate::meta {
 namespace {
@@ -74,8 +76,7 @@ job::Task<Result<trove::KeyvalCompletion>> read_page(Operation& operation, trove
 }
 
 void go_on(trove::KeyRange& range, const trove::KeyvalCompletion& page) {
-  range.begin = page.entries.back().key;
-  range.begin.push_back(std::byte{0});
+  range.begin = trove::key_after(page.entries.back().key);
 }
 
 job::Task<Result<bool>> heads_a_loop(Operation& operation, const InodeRecord& directory,
@@ -192,16 +193,13 @@ job::Task<Result<std::uint64_t>> count_writers(Operation& operation, Handle hand
   range.limit = kScanPage;
   range.mode = mode_of(operation);
   std::uint64_t writers = 0;
-  for (bool more = true; more;) {
-    const auto page = co_await operation.store().range(range);
-    if (page.status != Errc::kOk) co_return page.status;
-    for (const trove::KeyValue& item : page.entries) {
-      const auto record = decode_record<OpenRecord>(item.value);
-      if (record) writers += record->writers;
-    }
-    more = page.more;
-    if (more) go_on(range, page);
-  }
+  const auto take = [&writers](const trove::KeyValue& entry) -> Result<void> {
+    const auto record = decode_record<OpenRecord>(entry.value);
+    if (record) writers += record->writers;
+    return {};
+  };
+  SPATE_CO_TRY(std::ignore,
+               co_await job::read_range(operation.store(), std::move(range), "opens in the meta store", take));
   co_return writers;
 }
 
@@ -211,8 +209,7 @@ job::Task<Result<trove::KeyvalCompletion>> scan_page(Operation& operation, const
   if (!request.after.empty()) {
     const bool ours = request.after[0] == range.begin[0] && request.after.size() <= StoreKey::kMaxBytes;
     if (!ours) co_return Error::told(Errc::kInvalidArgument, "a cursor of another scan");
-    range.begin = request.after;
-    range.begin.push_back(std::byte{0});
+    range.begin = trove::key_after(request.after);
   }
   if (kind == KeyKind::kInode) range.begin = std::max(range.begin, inode_key(request.low).bytes());
   std::uint32_t wanted = request.max == 0 ? wire::kMaxScanPage : std::min(request.max, wire::kMaxScanPage);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "job/range_read.h"
 #include "log/log.h"
 #include "server/meta/store/keys.h"
 
@@ -36,17 +37,13 @@ job::Task<Result<void>> DataGroups::start() {
   range.limit = kPage;
   range.mode = trove::ReadMode::kSnapshot;
   job::Transaction transaction = store_.begin();
-  for (;;) {
-    const auto read = co_await transaction.range(range);
-    if (read.status != Errc::kOk) co_return Error(read.status, "data groups in the meta store");
-    for (const trove::KeyValue& item : read.entries) {
-      SPATE_CO_TRY(DataGroup group, decode_record<DataGroup>(item.value));
-      use(std::move(group));
-    }
-    if (!read.more) co_return Result<void>();
-    range.begin = read.entries.back().key;
-    range.begin.push_back(std::byte{0});
-  }
+  const auto take = [this](const trove::KeyValue& entry) -> Result<void> {
+    SPATE_TRY(DataGroup group, decode_record<DataGroup>(entry.value));
+    use(std::move(group));
+    return {};
+  };
+  auto done = co_await job::read_range(transaction, std::move(range), "data groups in the meta store", take);
+  co_return done;
 }
 
 const DataGroup* DataGroups::find(TargetId group) const {
