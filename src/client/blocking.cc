@@ -167,14 +167,29 @@ void Driver::drive_when_idle() {
     const std::uint64_t before = drives_;
     idle_.wait_for(lock, kIdlePeriod);
     if (stopping_ || driving_ || drives_ != before) continue;
-    driving_ = true;
-    while (!stopping_ && sleepers_ == nullptr) {
-      lock.unlock();
-      if (!executor_.step()) executor_.sleep_until_event();
-      lock.lock();
-    }
-    stop_driving();
+    drive_for_nobody(lock, [] { return false; });
   }
+}
+
+void Driver::drive_until(const std::function<bool()>& over) {
+  std::unique_lock lock(mutex_);
+  if (driving_) return;
+  ++drives_;
+  drive_for_nobody(lock, over);
+}
+
+/// Drives although no call waits, until `over()` or until one does. Does not poll, as the next event may be far away.
+void Driver::drive_for_nobody(std::unique_lock<std::mutex>& lock, const std::function<bool()>& over) {
+  driving_ = true;
+  while (!stopping_ && sleepers_ == nullptr) {
+    lock.unlock();
+    const bool did = executor_.step();
+    const bool ends = over();
+    if (!did && !ends) executor_.sleep_at_once();
+    lock.lock();
+    if (ends) break;
+  }
+  stop_driving();
 }
 
 void Driver::drive_always() {

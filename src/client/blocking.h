@@ -5,6 +5,7 @@
 
 #include <array>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -75,6 +76,11 @@ class Driver {
     virtual T& value() = 0;
   };
 
+  /// The calling thread has no call to make, and drives in the meantime: until `over()` returns true or another thread
+  /// makes a call. Returns at once if another thread drives. The calling thread calls `over` between any two steps, and
+  /// before each sleep. What makes it true also ends a sleep of the executor.
+  void drive_until(const std::function<bool()>& over);
+
   /// Begins `make()` and keeps the function with the task. The task continues while any thread drives the executor.
   template <typename Make>
   auto start(Make make) {
@@ -126,6 +132,7 @@ class Driver {
   void submit(CallBase& call);
   bool sleep_until_my_turn(std::unique_lock<std::mutex>& lock, std::span<CallBase* const> calls);
   void stop_driving();
+  void drive_for_nobody(std::unique_lock<std::mutex>& lock, const std::function<bool()>& over);
   void keep_alive();
   void drive_when_idle();
   void drive_always();

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <future>
+#include <utility>
 
 #include "base/expect.h"
 #include "job/event.h"
@@ -148,6 +149,39 @@ TEST_F(DriverTest, AReadyDriverGoesOnByItselfAndGivesWayToCalls) {
   reached.get_future().wait();  // no thread calls
   driver.wait(*started);
   EXPECT_EQ(started->value(), 5);
+}
+
+TEST_F(DriverTest, AThreadWithoutACallDrivesUntilItHasWork) {
+  Driver driver(executor, ProgressMode::kNone);
+  std::thread::id ran_on;
+  std::atomic<bool> over{false};
+  std::thread idle([&] { driver.drive_until([&] { return over.load(); }); });
+  const std::thread::id idle_id = idle.get_id();
+  executor.post([&] {
+    ran_on = std::this_thread::get_id();
+    over = true;
+  });
+  idle.join();
+  EXPECT_EQ(ran_on, idle_id) << "no other thread drives";
+  EXPECT_EQ(driver.run([] { return give(3); }), 3) << "it has stopped driving";
+}
+
+TEST_F(DriverTest, AThreadWithoutACallGivesWayToCalls) {
+  Driver driver(executor, ProgressMode::kNone);
+  int counter = 0;
+  for (int i = 0; i < 50; ++i) {
+    std::promise<void> drives;
+    bool told = false;
+    std::thread idle([&] {
+      driver.drive_until([&] {
+        if (!std::exchange(told, true)) drives.set_value();
+        return false;
+      });
+    });
+    drives.get_future().wait();
+    ASSERT_EQ(driver.run([&] { return count_up(executor, counter); }), i + 1);
+    idle.join();
+  }
 }
 
 TEST_F(DriverTest, AlwaysDrivenTasksGoOnByThemselves) {

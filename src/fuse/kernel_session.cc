@@ -14,6 +14,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <thread>
 
 #include "fuse/control.h"
@@ -128,7 +129,8 @@ KernelSession::KernelSession(Mount& mount, SessionPtr session)
       session_(std::move(session)),
       ended_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       workers_({fuse_session_fd(session_.get()), mount.options.threads, worker_limit(mount.options),
-                mount.options.busy_poll},
+                mount.options.busy_poll,
+                [&mount](const std::function<bool()>& over) { mount.process.driver().drive_until(over); }},
                [this](bool reads) { std::thread([this, reads] { work(reads); }).detach(); }) {
   make_interruptible();
   mount_.workers = &workers_;

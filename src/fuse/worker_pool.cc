@@ -3,6 +3,7 @@
 
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -28,8 +29,14 @@ pid_t own_number() {
 }  // namespace
 
 WorkerPool::WorkerPool(const WorkerPoolOptions& options, std::function<void(bool reads)> start)
-    : options_(options), start_(std::move(start)), watch_(::epoll_create1(EPOLL_CLOEXEC)) {
-  SPATE_CHECK(watch_);
+    : options_(options),
+      start_(std::move(start)),
+      watch_(::epoll_create1(EPOLL_CLOEXEC)),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  SPATE_CHECK(watch_ && wake_);
+  epoll_event event{};
+  event.events = EPOLLIN;
+  SPATE_CHECK(::epoll_ctl(watch_.get(), EPOLL_CTL_ADD, wake_.get(), &event) == 0);
 }
 
 void WorkerPool::start() {
@@ -108,10 +115,14 @@ bool WorkerPool::request_waits() const {
 }
 
 void WorkerPool::wait_for_request() {
+  if (!poll_for_request()) drive_until_request();
+}
+
+bool WorkerPool::poll_for_request() {
   {
     const std::lock_guard lock(mutex_);
-    if (options_.busy_poll <= Duration(0) || reading_ > 1 || polls_ || stopped_) return;
-    if (alone_ < kManyAlone || !polling_.is_due()) return;
+    if (options_.busy_poll <= Duration(0) || reading_ > 1 || polls_ || stopped_) return false;
+    if (alone_ < kManyAlone || !polling_.is_due()) return false;
     polls_ = true;
   }
   const auto until = std::chrono::steady_clock::now() + options_.busy_poll;
@@ -124,6 +135,27 @@ void WorkerPool::wait_for_request() {
   } else {
     polling_.in_vain();
   }
+  return found;
+}
+
+/// Requests that the executor carries out meanwhile never wait for the kernel, so the caller reads in time.
+void WorkerPool::drive_until_request() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!options_.drive || reading_ > 1 || reader_drives_ || stopped_) return;
+    reader_drives_ = true;
+    numbers_.erase(own_number());  // a signal would end any call of the executor
+  }
+  options_.drive([this] {
+    if (request_waits()) return true;
+    const std::lock_guard lock(mutex_);
+    return stopped_;
+  });
+  const std::lock_guard lock(mutex_);
+  reader_drives_ = false;
+  numbers_.insert(own_number());
+  std::uint64_t count = 0;
+  [[maybe_unused]] const auto drained = ::read(wake_.get(), &count, sizeof count);
 }
 
 /// Call it with the lock held.
@@ -167,13 +199,13 @@ std::size_t WorkerPool::poll() {
   return 0;
 }
 
-/// A request wakes the executor only if no worker reads it and a worker can be called. While a request is alone,
-/// nothing changes from sleep to sleep.
+/// A request wakes the executor only if its reader drives, or if no worker reads it and a worker can be called. While a
+/// request is alone, nothing changes from sleep to sleep.
 bool WorkerPool::prepare_to_wait() {
-  bool wanted = false;
+  bool wanted = reader_drives_;
   if (nobody_reads_) {
     const std::lock_guard lock(mutex_);
-    wanted = nobody_reads_ && can_call();
+    wanted = wanted || (nobody_reads_ && can_call());
   }
   if (wanted == watching_) return true;
   epoll_event event{};
@@ -187,6 +219,8 @@ bool WorkerPool::prepare_to_wait() {
 void WorkerPool::interrupt() {
   const std::lock_guard lock(mutex_);
   for (const pid_t one : numbers_) ::syscall(SYS_tgkill, ::getpid(), one, SIGUSR1);
+  const std::uint64_t one = 1;
+  if (reader_drives_) std::ignore = ::write(wake_.get(), &one, sizeof one);
 }
 
 bool WorkerPool::wait_for_end(std::chrono::milliseconds limit) {

@@ -24,6 +24,9 @@ struct WorkerPoolOptions {
   unsigned most = 256;  // the most threads, at least `kept`; further requests wait in the kernel
   /// How long a thread polls for the next request before it sleeps, if it is the only reader and that pays; 0: never.
   Duration busy_poll = Duration(0);
+  /// Drives the client's executor, of which the WorkerPool is a source, until the function returns true. May return
+  /// earlier. Null: nobody drives while a thread waits for the kernel's next request.
+  std::function<void(const std::function<bool()>& over)> drive = nullptr;
 };
 
 /// A program that waits for each of its calls needs one worker. That worker has everything in its cache and finds the
@@ -32,6 +35,8 @@ struct WorkerPoolOptions {
 /// requests must be read,
 ///   - when the executor finds, while it polls, that a request waits; while it sleeps, such a request wakes it, or
 ///   - at once, if the request is not alone or may wait for something other than the executor.
+/// A reader that is alone also drives the executor while it waits. Otherwise nobody would see a server's request, such
+/// as the recall of a lease, until the driver's own thread looks (some milliseconds).
 /// Thread-safe; the executor calls poll() and prepare_to_wait(). A worker: work_begins() -> { wait_until_called() ->
 /// wait_for_request() -> request_begins() -> request_ends() } -> work_ends().
 class WorkerPool final : public job::Source {
@@ -62,7 +67,7 @@ class WorkerPool final : public job::Source {
   /// The calling thread waits until it must read (true) or must end (false).
   bool wait_until_called();
   /// Call it before reading the kernel's request. If the caller is the only reader, it polls for a while without
-  /// sleeping. The read may block nonetheless.
+  /// sleeping, and then drives the executor until a request comes. The read may block nonetheless.
   void wait_for_request();
   /// `only_executor`: the request waits only for the client's executor, unless need_reader() is called before.
   void request_begins(bool only_executor);
@@ -70,7 +75,7 @@ class WorkerPool final : public job::Source {
   /// Busy workers may wait for something that another worker must do first, so a reader is needed.
   void need_reader();
 
-  /// Wakes all readers by SIGUSR1. A reader that is just about to sleep misses the signal, so call it again.
+  /// Wakes all readers, by SIGUSR1 unless they drive. A reader that is just about to sleep misses it, so call it again.
   void interrupt();
   /// Waits until no worker is left, at most `limit`. True: none is left.
   bool wait_for_end(std::chrono::milliseconds limit);
@@ -95,10 +100,13 @@ class WorkerPool final : public job::Source {
   bool can_call() const;
   void call_one(std::unique_lock<std::mutex>& lock);
   bool request_waits() const;
+  bool poll_for_request();
+  void drive_until_request();
 
   const WorkerPoolOptions options_;
   const std::function<void(bool reads)> start_;
-  const UniqueFd watch_;   // an epoll set; has the device in it while a request must wake the executor
+  const UniqueFd watch_;   // an epoll set of wake_, and of the device while a request must wake the executor
+  const UniqueFd wake_;    // an eventfd; ends the sleep of a reader that drives
   bool watching_ = false;  // whether the device is in watch_; only the executor uses it
   mutable std::mutex mutex_;
   std::condition_variable one_less_;
@@ -112,6 +120,7 @@ class WorkerPool final : public job::Source {
   job::Polling polling_;                   // only the thread that polls uses it
   std::set<pid_t> numbers_;                // thread ids of the readers
   std::atomic<bool> nobody_reads_{false};  // true while requests are at work and nobody reads; written with mutex_ held
+  std::atomic<bool> reader_drives_{false};  // true while a reader may be driving; written with mutex_ held
 };
 
 }  // namespace spate::fuse

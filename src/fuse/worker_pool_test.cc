@@ -5,10 +5,12 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <future>
 #include <thread>
 
 #include "base/expect.h"
 #include "base/unique_fd.h"
+#include "client/blocking.h"
 
 namespace spate::fuse {
 namespace {
@@ -198,6 +200,54 @@ TEST_F(WorkerPoolTest, ALoneReaderPollsWithoutSleeping) {
   let_one_wait();
   reader.join();
   EXPECT_TRUE(found);
+}
+
+TEST_F(WorkerPoolTest, AReaderThatIsAloneDrivesTheExecutorUntilARequestComes) {
+  SystemClock clock;
+  job::Executor executor(clock);
+  client::Driver driver(executor, client::ProgressMode::kNone);
+  WorkerPool its({device.get(), kKept, kMany, Duration(0), [&](const auto& over) { driver.drive_until(over); }},
+                 [](bool) {});
+  its.start();
+  executor.add_source(its);
+  std::promise<void> recalled;
+  std::thread reader([&] { its.wait_for_request(); });
+  executor.post([&] { recalled.set_value(); });
+  recalled.get_future().wait();  // by the reader, since no other thread drives
+  let_one_wait();
+  reader.join();
+  EXPECT_EQ(its.reading(), 1U);
+  its.request_begins(true);
+  std::uint64_t count = 0;
+  ASSERT_EQ(::read(device.get(), &count, sizeof(count)), static_cast<ssize_t>(sizeof(count)));
+  its.need_reader();
+  ASSERT_EQ(its.request_ends(), WorkerPool::Next::kRead);
+  its.wait_for_request();  // of two readers none drives
+  executor.remove_source(its);
+}
+
+TEST_F(WorkerPoolTest, AnInterruptEndsTheDrivingOfAReader) {
+  SystemClock clock;
+  job::Executor executor(clock);
+  client::Driver driver(executor, client::ProgressMode::kNone);
+  WorkerPool its({device.get(), kKept, kMany, Duration(0), [&](const auto& over) { driver.drive_until(over); }},
+                 [](bool) {});
+  its.start();
+  executor.add_source(its);
+  std::atomic<bool> ended{false};
+  std::thread reader([&] {
+    its.wait_for_request();
+    ended = true;
+  });
+  its.stop();
+  while (!ended) {
+    its.interrupt();
+    std::this_thread::yield();
+  }
+  reader.join();
+  pollfd state{its.wait_descriptor(), POLLIN, 0};
+  EXPECT_EQ(::poll(&state, 1, 0), 0) << "nothing is left that would keep the executor awake";
+  executor.remove_source(its);
 }
 
 TEST_F(WorkerPoolTest, ThereAreNoMoreThreadsThanAllowed) {

@@ -227,6 +227,10 @@ void Executor::arm_timer() {
 
 void Executor::sleep_until_event() {
   if (options_.spin.count() > 0 && spin()) return;
+  sleep_at_once();
+}
+
+void Executor::sleep_at_once() {
   for (Source* source : sources_) {
     if (source != sleeper_ && !source->prepare_to_wait()) return;
   }

@@ -112,7 +112,10 @@ class Executor {
     if (slept) note_wake(did);
   }
   /// Blocks until a source, a timer or another thread has something for the next step. Spurious returns are possible.
+  /// Polls before it sleeps, as ExecutorOptions::spin says.
   void sleep_until_event();
+  /// The same without polling, for a caller that expects no event soon.
+  void sleep_at_once();
   /// When the next timer is due; never() without one.
   MonoTime next_timer() const;
 
