@@ -4,140 +4,86 @@
 #include <algorithm>
 
 #include "base/codec.h"
+#include "server/io/record_keys.h"
 
 namespace spate::io {
 namespace {
 
-// The first byte keeps the io server's records apart from those of a meta server in the same store.
-constexpr std::uint8_t kPrefix = 'I';
-constexpr std::uint8_t kTruncate = 't';
-constexpr std::uint8_t kTombstone = 'd';
-constexpr std::uint8_t kTombstoneEnd = 'e';
-constexpr std::uint8_t kFence = 'f';
-constexpr std::uint8_t kIdentity = 'i';
-constexpr std::uint8_t kRedone = 'r';
-constexpr std::uint8_t kLoss = 'l';
-constexpr std::uint8_t kJoining = 'j';
-constexpr std::uint8_t kVersion = 1;
+constexpr std::size_t kTombstoneEndBytes = kRecordKindBytes + 8 + 4 + kDatafileIdBytes;
+constexpr std::size_t kFenceBytes = kRecordKindBytes + 8;
 
-constexpr std::size_t kDatafileBytes = 4 + 8 + 4;
-constexpr std::size_t kTombstoneEndBytes = 2 + 8 + kDatafileBytes;
-constexpr std::size_t kFenceBytes = 2 + 8;
-
-/// Keys hold numbers with the highest byte first, so that they sort as numbers do.
-void put(Bytes& key, std::uint64_t value, int bytes) {
-  for (int i = bytes - 1; i >= 0; --i) key.push_back(static_cast<std::byte>(value >> (8 * i)));
+void append(Bytes& key, const DatafileKey& datafile) {
+  append_number(key, datafile.target.value, 4);
+  append_datafile(key, datafile.id);
 }
 
-std::uint64_t take(ByteView& key, std::size_t bytes) {
-  std::uint64_t value = 0;
-  for (const std::byte b : key.first(bytes)) value = value << 8U | static_cast<std::uint64_t>(b);
-  key = key.subspan(bytes);
-  return value;
-}
-
-Bytes key_of(std::uint8_t kind) {
-  Bytes key;
-  key.reserve(kTombstoneEndBytes);
-  put(key, kPrefix, 1);
-  put(key, kind, 1);
+Bytes key_of(RecordKind kind, const DatafileKey& datafile) {
+  Bytes key = record_key(kind);
+  append(key, datafile);
   return key;
-}
-
-void put(Bytes& key, const DatafileKey& datafile) {
-  put(key, datafile.target.value, 4);
-  put(key, datafile.id.handle.value, 8);
-  put(key, datafile.id.slot, 4);
 }
 
 std::uint64_t sortable(WallTime time) { return static_cast<std::uint64_t>(std::max<std::int64_t>(0, time.ns)); }
 
-bool has_prefix(ByteView key, std::uint8_t kind) {
-  return key.size() >= 2 && key[0] == std::byte{kPrefix} && key[1] == std::byte{kind};
-}
-
-Result<void> check_version(Decoder& in, std::string_view what) {
-  const std::uint8_t version = in.u8();
-  if (in.ok() && version > kVersion) {
-    return Error(Errc::kFormatTooNew, std::string(what) + " is of version " + std::to_string(version) +
-                                          ", this server knows " + std::to_string(kVersion) + ": upgrade it");
-  }
-  if (version != kVersion) in.fail();
-  return {};
-}
-
 }  // namespace
 
-Bytes identity_key() { return key_of(kIdentity); }
-Bytes redone_key() { return key_of(kRedone); }
-Bytes joining_key() { return key_of(kJoining); }
+Bytes identity_key() { return record_key(RecordKind::kIdentity); }
+Bytes redone_key() { return record_key(RecordKind::kRedone); }
+Bytes joining_key() { return record_key(RecordKind::kJoining); }
 
-Bytes truncate_key(const DatafileKey& datafile) {
-  Bytes key = key_of(kTruncate);
-  put(key, datafile);
-  return key;
-}
+Bytes truncate_key(const DatafileKey& datafile) { return key_of(RecordKind::kTruncate, datafile); }
 
-Bytes tombstone_key(const DatafileKey& datafile) {
-  Bytes key = key_of(kTombstone);
-  put(key, datafile);
-  return key;
-}
+Bytes tombstone_key(const DatafileKey& datafile) { return key_of(RecordKind::kTombstone, datafile); }
 
-Bytes loss_key(const DatafileKey& datafile) {
-  Bytes key = key_of(kLoss);
-  put(key, datafile);
-  return key;
-}
+Bytes loss_key(const DatafileKey& datafile) { return key_of(RecordKind::kLoss, datafile); }
 
 Bytes fence_key(ClientId client) {
-  Bytes key = key_of(kFence);
-  put(key, client.value, 8);
+  Bytes key = record_key(RecordKind::kFence);
+  append_number(key, client.value, 8);
   return key;
 }
 
 Bytes tombstone_end_key(WallTime until, const DatafileKey& datafile) {
-  Bytes key = key_of(kTombstoneEnd);
-  put(key, sortable(until), 8);
-  put(key, datafile);
+  Bytes key = record_key(RecordKind::kTombstoneEnd);
+  append_number(key, sortable(until), 8);
+  append(key, datafile);
   return key;
 }
 
 Bytes tombstone_end_after(WallTime until) {
-  Bytes key = key_of(kTombstoneEnd);
-  put(key, sortable(until) + 1, 8);
+  Bytes key = record_key(RecordKind::kTombstoneEnd);
+  append_number(key, sortable(until) + 1, 8);
   return key;
 }
 
-Bytes tombstone_end_first() { return key_of(kTombstoneEnd); }
-Bytes tombstone_end_after_all() { return key_of(kTombstoneEnd + 1); }
-Bytes fence_after_all() { return key_of(kFence + 1); }
-Bytes loss_first() { return key_of(kLoss); }
-Bytes loss_after_all() { return key_of(kLoss + 1); }
+Bytes tombstone_end_first() { return record_key(RecordKind::kTombstoneEnd); }
+Bytes tombstone_end_after_all() { return record_key_after_all(RecordKind::kTombstoneEnd); }
+Bytes fence_after_all() { return record_key_after_all(RecordKind::kFence); }
+Bytes loss_first() { return record_key(RecordKind::kLoss); }
+Bytes loss_after_all() { return record_key_after_all(RecordKind::kLoss); }
 
 Result<TombstoneEnd> decode_tombstone_end_key(ByteView key) {
-  if (key.size() != kTombstoneEndBytes || !has_prefix(key, kTombstoneEnd))
+  if (key.size() != kTombstoneEndBytes || !has_kind(key, RecordKind::kTombstoneEnd))
     return Error(Errc::kCorrupt, "tombstone index");
-  key = key.subspan(2);
+  key = key.subspan(kRecordKindBytes);
   TombstoneEnd end;
-  end.until.ns = static_cast<std::int64_t>(take(key, 8));
+  end.until.ns = static_cast<std::int64_t>(take_number(key, 8));
   if (end.until.ns < 0) return Error(Errc::kCorrupt, "tombstone index");
-  end.datafile.target = TargetId(static_cast<std::uint32_t>(take(key, 4)));
-  end.datafile.id.handle = Handle(take(key, 8));
-  end.datafile.id.slot = static_cast<std::uint32_t>(take(key, 4));
+  end.datafile.target = TargetId(static_cast<std::uint32_t>(take_number(key, 4)));
+  end.datafile.id = take_datafile(key);
   return end;
 }
 
 Result<ClientId> decode_fence_key(ByteView key) {
-  if (key.size() != kFenceBytes || !has_prefix(key, kFence)) return Error(Errc::kCorrupt, "fence key");
-  key = key.subspan(2);
-  return ClientId(take(key, 8));
+  if (key.size() != kFenceBytes || !has_kind(key, RecordKind::kFence)) return Error(Errc::kCorrupt, "fence key");
+  key = key.subspan(kRecordKindBytes);
+  return ClientId(take_number(key, 8));
 }
 
 Bytes encode(const TruncateRecord& record) {
   Bytes value;
   Encoder out(value);
-  out.u8(kVersion);
+  out.u8(kRecordVersion);
   out.u64(record.generation);
   out.u64(record.boot);
   return value;
@@ -146,7 +92,7 @@ Bytes encode(const TruncateRecord& record) {
 Bytes encode(const TombstoneRecord& record) {
   Bytes value;
   Encoder out(value);
-  out.u8(kVersion);
+  out.u8(kRecordVersion);
   out.i64(record.until.ns);
   return value;
 }
@@ -154,7 +100,7 @@ Bytes encode(const TombstoneRecord& record) {
 Bytes encode(const FenceRecord& record) {
   Bytes value;
   Encoder out(value);
-  out.u8(kVersion);
+  out.u8(kRecordVersion);
   out.u32(record.lowest_epoch);
   out.i64(record.made.ns);
   return value;
@@ -163,7 +109,7 @@ Bytes encode(const FenceRecord& record) {
 Bytes encode(const IdentityRecord& record) {
   Bytes value;
   Encoder out(value);
-  out.u8(kVersion);
+  out.u8(kRecordVersion);
   out.u64(record.fs.value);
   out.u32(record.server.value);
   return value;
@@ -172,7 +118,7 @@ Bytes encode(const IdentityRecord& record) {
 Bytes encode(const RedoneRecord& record) {
   Bytes value;
   Encoder out(value);
-  out.u8(kVersion);
+  out.u8(kRecordVersion);
   out.u64(record.boot);
   return value;
 }
@@ -180,7 +126,7 @@ Bytes encode(const RedoneRecord& record) {
 Bytes encode(const LossRecord& record) {
   Bytes value;
   Encoder out(value);
-  out.u8(kVersion);
+  out.u8(kRecordVersion);
   out.u64(record.counter);
   out.u64(record.boot);
   return value;
@@ -189,13 +135,13 @@ Bytes encode(const LossRecord& record) {
 Bytes encode(const JoiningRecord& /*record*/) {
   Bytes value;
   Encoder out(value);
-  out.u8(kVersion);
+  out.u8(kRecordVersion);
   return value;
 }
 
 Result<TruncateRecord> decode_truncate(ByteView value) {
   Decoder in(value);
-  SPATE_TRY(std::ignore, check_version(in, "truncate record"));
+  SPATE_TRY(std::ignore, check_record_version(in, "truncate record"));
   TruncateRecord record;
   record.generation = in.u64();
   record.boot = in.u64();
@@ -205,7 +151,7 @@ Result<TruncateRecord> decode_truncate(ByteView value) {
 
 Result<TombstoneRecord> decode_tombstone(ByteView value) {
   Decoder in(value);
-  SPATE_TRY(std::ignore, check_version(in, "tombstone record"));
+  SPATE_TRY(std::ignore, check_record_version(in, "tombstone record"));
   TombstoneRecord record;
   record.until.ns = in.i64();
   SPATE_TRY(std::ignore, in.finish("tombstone record"));
@@ -214,7 +160,7 @@ Result<TombstoneRecord> decode_tombstone(ByteView value) {
 
 Result<FenceRecord> decode_fence(ByteView value) {
   Decoder in(value);
-  SPATE_TRY(std::ignore, check_version(in, "fence record"));
+  SPATE_TRY(std::ignore, check_record_version(in, "fence record"));
   FenceRecord record;
   record.lowest_epoch = in.u32();
   record.made.ns = in.i64();
@@ -224,7 +170,7 @@ Result<FenceRecord> decode_fence(ByteView value) {
 
 Result<IdentityRecord> decode_identity(ByteView value) {
   Decoder in(value);
-  SPATE_TRY(std::ignore, check_version(in, "identity record"));
+  SPATE_TRY(std::ignore, check_record_version(in, "identity record"));
   IdentityRecord record;
   record.fs = FsId(in.u64());
   record.server = ServerId(in.u32());
@@ -234,7 +180,7 @@ Result<IdentityRecord> decode_identity(ByteView value) {
 
 Result<RedoneRecord> decode_redone(ByteView value) {
   Decoder in(value);
-  SPATE_TRY(std::ignore, check_version(in, "record of removals done again"));
+  SPATE_TRY(std::ignore, check_record_version(in, "record of removals done again"));
   RedoneRecord record;
   record.boot = in.u64();
   SPATE_TRY(std::ignore, in.finish("record of removals done again"));
@@ -243,7 +189,7 @@ Result<RedoneRecord> decode_redone(ByteView value) {
 
 Result<LossRecord> decode_loss(ByteView value) {
   Decoder in(value);
-  SPATE_TRY(std::ignore, check_version(in, "loss record"));
+  SPATE_TRY(std::ignore, check_record_version(in, "loss record"));
   LossRecord record;
   record.counter = in.u64();
   record.boot = in.u64();
@@ -253,7 +199,7 @@ Result<LossRecord> decode_loss(ByteView value) {
 
 Result<JoiningRecord> decode_joining(ByteView value) {
   Decoder in(value);
-  SPATE_TRY(std::ignore, check_version(in, "record of a store without fences"));
+  SPATE_TRY(std::ignore, check_record_version(in, "record of a store without fences"));
   SPATE_TRY(std::ignore, in.finish("record of a store without fences"));
   return JoiningRecord();
 }
