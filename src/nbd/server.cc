@@ -140,17 +140,12 @@ Server::Server(job::Executor& executor, SocketSource& sockets, TlsContext* tls, 
              *this,
              {tls != nullptr, options.tls_required},
              options.send_file_from != 0 ? options.send_file_from : kSendFileFromTcp},
-      unix_world_{executor,
-                  sockets,
-                  buffers_,
-                  pipes_,
-                  memory_in_flight_,
-                  budget_,
-                  *this,
-                  {tls != nullptr, false},
-                  options.send_file_from != 0 ? options.send_file_from : kSendFileFromUnix,
-                  kSplicedFromUnix},
-      all_ended_(executor) {}
+      unix_world_(world_),
+      all_ended_(executor) {
+  unix_world_.policy.tls_required = false;
+  if (options.send_file_from == 0) unix_world_.send_file_from = kSendFileFromUnix;
+  unix_world_.spliced_from = kSplicedFromUnix;
+}
 
 Server::~Server() { SPATE_CHECK(connections_.empty()); }
 
