@@ -5,7 +5,7 @@
 #include <deque>
 #include <string>
 
-#include "metrics/gauge_of.h"
+#include "metrics/metrics.h"
 
 namespace spate::assembly {
 

@@ -63,6 +63,12 @@ Gauge::Gauge(Registry& registry, std::string name, Labels labels)
 }
 void Gauge::read(Sample& out) const { out.value = value(); }
 
+GaugeOf::GaugeOf(Registry& registry, std::string name, Labels labels, std::function<std::int64_t()> value)
+    : Metric(registry, MetricKind::kGauge, std::move(name), std::move(labels)), value_(std::move(value)) {
+  attach();
+}
+void GaugeOf::read(Sample& out) const { out.value = value_(); }
+
 Histogram::Histogram(Registry& registry, std::string name, Labels labels)
     : Metric(registry, MetricKind::kHistogram, std::move(name), std::move(labels)) {
   attach();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counter, Gauge and Histogram: members of the class that they measure. Registry: reads them.
+// Counter, Gauge, GaugeOf and Histogram: members of the class that they measure. Registry: reads them.
 #pragma once
 
 #include <array>
@@ -103,6 +103,18 @@ class Gauge final : public Metric {
  private:
   void read(Sample& out) const override;
   std::atomic<std::int64_t> value_{0};
+};
+
+/// A gauge that is kept elsewhere. Each read calls `value`, from any thread, under the registry's lock.
+class GaugeOf final : public Metric {
+ public:
+  /// `value`: never waits for a lock that is held while the registry is read; may be called until this is destroyed.
+  GaugeOf(Registry& registry, std::string name, Labels labels, std::function<std::int64_t()> value);
+  ~GaugeOf() override { detach(); }
+
+ private:
+  void read(Sample& out) const override;
+  const std::function<std::int64_t()> value_;
 };
 
 /// Records any 64-bit values, such as nanoseconds or bytes, within 3.2%. Each takes 8 KiB of memory, so have one per

@@ -11,7 +11,6 @@
 #include "base/codec.h"
 #include "base/expect.h"
 #include "base/random.h"
-#include "metrics/gauge_of.h"
 #include "metrics/help.h"
 
 namespace spate::metrics {
