@@ -36,16 +36,19 @@ class Subject {
       options.map.servers.push_back({ServerId(id), {"sim://x"}, {id == 1, true}, {target_id(ServerId(id), 0)}});
     }
     answers_ = std::make_unique<AnswerTable>(*context_, options.answer_slots);
-    service_ = std::make_unique<MetaService>(std::move(options), *context_, random_, metrics_, fakes_.parts(*answers_));
-    SPATE_CHECK(executor_.run(service_->start()));
+    core_ = std::make_unique<MetaCore>(std::move(options), *context_, random_, metrics_);
+    core_->attach(fakes_.parts(*answers_));
+    service_ = std::make_unique<MetaService>(*core_);
+    SPATE_CHECK(executor_.run(core_->start()));
     call_.peer = std::make_shared<rpc::Peer>();
     call_.peer->credential = {1000, 1000, {}};
     call_.header.client = ClientId(9);
     call_.header.reply_room = 64 * 1024;
   }
   ~Subject() {
-    (void)executor_.run(service_->stop());
+    (void)executor_.run(core_->stop());
     service_.reset();
+    core_.reset();
     answers_.reset();
     context_.reset();
     store_.reset();
@@ -88,6 +91,7 @@ class Subject {
   std::unique_ptr<job::KeyvalContext> context_;
   FakeParts fakes_;
   std::unique_ptr<AnswerTable> answers_;
+  std::unique_ptr<MetaCore> core_;
   std::unique_ptr<MetaService> service_;
   rpc::Call call_;
   Bytes body_;

@@ -40,13 +40,6 @@ Error another_server() { return Error::told(Errc::kNotPermitted, "an io server a
 
 }  // namespace
 
-MetaService::MetaService(MetaOptions options, job::KeyvalContext& store, Random& random, metrics::Registry& metrics,
-                         MetaParts parts)
-    : core_(std::move(options), store, random, metrics) {
-  core_.attach(parts);
-  fill_table();
-}
-
 void MetaService::fill_table() {
   constexpr auto kReaders = rpc::Access::kReaders;
   read<wire::LookupRequest, &lookup>(kReaders);

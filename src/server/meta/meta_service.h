@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MetaService: the role "meta" of a server process: its store, its parts and its operation table.
+// MetaService: the operation table of the role "meta".
 #pragma once
 
 #include "rpc/service.h"
@@ -7,21 +7,22 @@
 
 namespace spate::meta {
 
-/// Life cycle: construct -> start() awaited -> added to a rpc::Server -> the server stopped -> stop() awaited ->
-/// destroyed. One executor. `parts` may also be attached to core() later, before start(): they need the core themselves
-/// (role.h).
+/// One row for each request that a meta server serves: who may send it, and the function of the rooms that executes it.
+/// Keeps no state. The parts behind `core` may be the real ones (role.h) or stand-ins of tests.
+///
+/// Life cycle: construct -> the core started -> added to a rpc::Server -> the server stopped -> destroyed. One
+/// executor.
 class MetaService final : public rpc::Service {
  public:
-  MetaService(MetaOptions options, job::KeyvalContext& store, Random& random, metrics::Registry& metrics,
-              MetaParts parts);
+  /// `core` outlives it.
+  explicit MetaService(MetaCore& core) : core_(core) { fill_table(); }
+  MetaService(const MetaService&) = delete;
+  MetaService& operator=(const MetaService&) = delete;
 
-  job::Task<Result<void>> start() { return core_.start(); }
-  job::Task<Result<void>> stop() { return core_.stop(); }
   job::Task<Result<void>> join(rpc::Peer& peer, const wire::AuthenticateRequest& request,
                                wire::AuthenticateReply& reply) override {
     return core_.parts().sessions->join(peer, request, reply);
   }
-  MetaCore& core() { return core_; }
 
  private:
   /// Adds a row: `Function`, a Task<Result<Reply>>(Operation&, const Request&), executes `Request::kOp`.
@@ -62,7 +63,7 @@ class MetaService final : public rpc::Service {
     co_return reply;
   }
 
-  MetaCore core_;
+  MetaCore& core_;
 };
 
 }  // namespace spate::meta

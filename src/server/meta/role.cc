@@ -5,21 +5,21 @@ namespace spate::meta {
 
 MetaRole::MetaRole(MetaOptions options, job::KeyvalContext& store, Random& random, metrics::Registry& metrics,
                    IoServers& io)
-    : service_(std::move(options), store, random, metrics, MetaParts{}),
-      answers_(store, service_.core().options().answer_slots),
-      opens_(service_.core()),
-      events_(service_.core()),
-      locks_(service_.core(), events_),
-      leases_(service_.core(), events_, metrics),
-      sessions_(service_.core(), answers_, opens_),
-      intent_recovery_(service_.core()),
-      removals_(service_.core(), metrics) {
-  service_.core().attach(
-      {&io, &sessions_, &answers_, &opens_, &removals_, &intent_recovery_, &locks_, &leases_, &events_});
+    : core_(std::move(options), store, random, metrics),
+      answers_(store, core_.options().answer_slots),
+      opens_(core_),
+      events_(core_),
+      locks_(core_, events_),
+      leases_(core_, events_, metrics),
+      sessions_(core_, answers_, opens_),
+      intent_recovery_(core_),
+      removals_(core_, metrics),
+      service_(core_) {
+  core_.attach({&io, &sessions_, &answers_, &opens_, &removals_, &intent_recovery_, &locks_, &leases_, &events_});
 }
 
 job::Task<Result<void>> MetaRole::start() {
-  SPATE_CO_TRY(std::ignore, co_await service_.start());
+  SPATE_CO_TRY(std::ignore, co_await core_.start());
   SPATE_CO_TRY(std::ignore, co_await opens_.start());
   events_.start();
   SPATE_CO_TRY(std::ignore, co_await locks_.start());
@@ -34,7 +34,7 @@ job::Task<Result<void>> MetaRole::stop() {
   co_await sessions_.stop();  // first, since it gives work to the others
   co_await intent_recovery_.stop();
   co_await removals_.stop();
-  auto stopped = co_await service_.stop();
+  auto stopped = co_await core_.stop();
   co_return stopped;
 }
 

@@ -28,14 +28,14 @@ class MetaRole {
   job::Task<Result<void>> stop();
 
   MetaService& service() { return service_; }
-  MetaCore& core() { return service_.core(); }
+  MetaCore& core() { return core_; }
   const FileIntentRecovery& intent_recovery() const { return intent_recovery_; }
   const AnswerTable& answers() const { return answers_; }
   const LockTable& locks() const { return locks_.table(); }
   const LeaseTable& leases() const { return leases_.table(); }
 
  private:
-  MetaService service_;
+  MetaCore core_;
   AnswerTable answers_;
   OpenTable opens_;
   SessionEvents events_;
@@ -44,6 +44,7 @@ class MetaRole {
   SessionTable sessions_;
   FileIntentRecovery intent_recovery_;
   RemovalQueue removals_;
+  MetaService service_;
 };
 
 }  // namespace spate::meta

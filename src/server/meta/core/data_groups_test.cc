@@ -88,7 +88,7 @@ TEST(MetaDataGroups, AFileWithCopiesNamesGroupsOfDifferentServers) {
   EXPECT_EQ(layout.redundancy, Redundancy::kMirror);
   ASSERT_THAT(layout.slots, SizeIs(4));
   for (const Slot& slot : layout.slots) {
-    const DataGroup* const group = fs.service->core().data_groups().find(slot.targets.front());
+    const DataGroup* const group = fs.core->data_groups().find(slot.targets.front());
     ASSERT_NE(group, nullptr);
     EXPECT_THAT(group->members, SizeIs(3));
     EXPECT_TRUE(group->is_whole()) << "a member does not serve";
@@ -121,7 +121,7 @@ struct Replaced {
   explicit Replaced(Member& fs) : whole(fs.any_group()), degraded(alone(whole, whole.primary)), next(degraded) {
     EXPECT_OK(fs.change(whole.epoch, degraded, whole.primary));
     ++next.epoch;
-    for (const ServerEntry& server : fs.service->core().membership().map().servers) {
+    for (const ServerEntry& server : fs.core->membership().map().servers) {
       const auto is_here = [&server](const GroupMember& m) { return server_of(m.target) == server.id; };
       if (std::ranges::none_of(whole.members, is_here)) next.members[1].target = server.targets.front();
     }
@@ -133,7 +133,7 @@ struct Replaced {
 
 /// All servers but `silent` ask for their groups.
 void all_ask(Member& fs, std::set<ServerId> silent = {}) {
-  for (const ServerEntry& server : fs.service->core().membership().map().servers) {
+  for (const ServerEntry& server : fs.core->membership().map().servers) {
     fs.asking = server.id;
     if (!silent.contains(server.id)) fs.groups({.groups = {}, .after = {}, .server = server.id});
   }
@@ -178,7 +178,7 @@ TEST(MetaDataGroups, NewFilesAvoidASilentServerIfTheOthersSuffice) {
     const auto made = fs.create("f" + std::to_string(i));
     ASSERT_OK(made);
     for (const Slot& slot : made->object.layout->slots) {
-      const DataGroup* const of_slot = fs.service->core().data_groups().find(slot.targets.front());
+      const DataGroup* const of_slot = fs.core->data_groups().find(slot.targets.front());
       ASSERT_NE(of_slot, nullptr);
       for (const GroupMember& member : of_slot->members) EXPECT_NE(server_of(member.target), silent);
     }
@@ -223,7 +223,7 @@ TEST(MetaDataGroups, IllegalChangesAreRefused) {
   next = alone(group, group.primary);
   next.id = TargetId(kFirstGroup.value + 9999);
   EXPECT_ERRC(fs.change(group.epoch, next, group.primary), Errc::kNotFound);
-  EXPECT_EQ(*fs.service->core().data_groups().find(group.id), group);
+  EXPECT_EQ(*fs.core->data_groups().find(group.id), group);
 }
 
 TEST(MetaDataGroups, OnlyTheServerOfTheMemberAsksForItsChange) {
@@ -233,7 +233,7 @@ TEST(MetaDataGroups, OnlyTheServerOfTheMemberAsksForItsChange) {
   const wire::ChangeGroupRequest request{group.epoch, second, alone(group, second)};
   EXPECT_ERRC(fs.as(server_of(group.primary), request), Errc::kNotPermitted);
   EXPECT_ERRC(fs.as(ServerId(), request), Errc::kNotPermitted) << "one that does not say which it is";
-  EXPECT_EQ(*fs.service->core().data_groups().find(group.id), group);
+  EXPECT_EQ(*fs.core->data_groups().find(group.id), group);
   EXPECT_OK(fs.as(server_of(second), request));
 }
 

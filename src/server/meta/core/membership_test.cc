@@ -18,7 +18,7 @@ ServerEntry new_server(std::uint32_t id, std::size_t targets = 1) {
 
 class MembershipTest : public ::testing::Test {
  protected:
-  Membership& members() { return fs_.service->core().membership(); }
+  Membership& members() { return fs_.core->membership(); }
   Result<void> join(ServerEntry server) { return fs_.run(members().join(std::move(server), {})); }
   ServerId reserved() {
     const auto id = fs_.run(members().reserve({}));

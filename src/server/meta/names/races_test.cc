@@ -227,7 +227,7 @@ TEST(MetaRaces, CreatesInOneDirectoryFollowEachOtherWithoutConflicts) {
   for (const Errc code : operations.run()) EXPECT_EQ(code, Errc::kOk);
   EXPECT_EQ(fs.store.commits - before, 100U);  // each won at its first attempt
   EXPECT_EQ(Auditor(fs).check(), 102U);
-  EXPECT_EQ(fs.service->core().locks().size(), 0U);
+  EXPECT_EQ(fs.core->locks().size(), 0U);
 }
 
 TEST(MetaRaces, LinkAndUnlinkOfTheLastName) {
@@ -283,7 +283,7 @@ TEST(MetaRaces, AnOpenBesideTheUnlinkOfTheLastNameKeepsTheFileOrFails) {
     ASSERT_OK(user.create_written("f"));
     fs.fakes.opens.begun.clear();
     SlowHolders holders(fs);
-    fs.service->core().parts().leases = &holders;
+    fs.core->parts().leases = &holders;
     ConcurrentOperations operations(fs);
     wire::OpenRequest open;
     open.where = at("f");
@@ -293,7 +293,7 @@ TEST(MetaRaces, AnOpenBesideTheUnlinkOfTheLastNameKeepsTheFileOrFails) {
     const auto codes = operations.run();
     EXPECT_EQ(codes[1], Errc::kOk);
     EXPECT_EQ(fs.fakes.removals.handles.empty(), codes[0] == Errc::kOk) << "seed " << seed;
-    fs.service->core().parts().leases = nullptr;
+    fs.core->parts().leases = nullptr;
     opened += codes[0] == Errc::kOk ? 1 : 0;
   }
   EXPECT_GT(opened, 0);

@@ -75,16 +75,19 @@ class TestFs {
   /// Starts a server on the store.
   void open(MetaOptions options) {
     answers = std::make_unique<AnswerTable>(context, options.answer_slots);
-    service = std::make_unique<MetaService>(std::move(options), context, random, metrics, fakes.parts(*answers));
-    started = run(service->start());
-    for (const ServerEntry& server : service->core().membership().map().servers) {
-      if (!silent.contains(server.id)) service->core().group_servers().note(server.id, true);
+    core = std::make_unique<MetaCore>(std::move(options), context, random, metrics);
+    core->attach(fakes.parts(*answers));
+    service = std::make_unique<MetaService>(*core);
+    started = run(core->start());
+    for (const ServerEntry& server : core->membership().map().servers) {
+      if (!silent.contains(server.id)) core->group_servers().note(server.id, true);
     }
   }
   void close() {
-    if (service == nullptr) return;
-    (void)run(service->stop());
+    if (core == nullptr) return;
+    (void)run(core->stop());
     service.reset();
+    core.reset();
   }
   /// Ends the server without the writes of an orderly end.
   void crash() {
@@ -148,6 +151,7 @@ class TestFs {
   job::KeyvalContext context;
   FakeParts fakes;
   std::unique_ptr<AnswerTable> answers;
+  std::unique_ptr<MetaCore> core;
   std::unique_ptr<MetaService> service;
   Result<void> started;
   std::uint32_t reply_room = 64 * 1024;
