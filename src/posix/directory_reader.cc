@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading a directory: OpenFile::next_entry().
-#include <fcntl.h>
+#include "posix/directory_reader.h"
 
-#include <algorithm>
-
-#include "posix/open_file.h"
+#include <utility>
 
 namespace spate::posix {
 namespace {
@@ -16,19 +13,19 @@ constexpr std::uint64_t kAfterDotDot = 2;
 
 }  // namespace
 
-std::optional<DirectoryItem> OpenFile::dot_entry(std::uint64_t position) const {
+std::optional<DirectoryItem> DirectoryReader::dot_entry(std::uint64_t position) const {
   if (position > kAfterDot) return std::nullopt;
   DirectoryItem item;
   item.type = FileType::kDirectory;
   item.name = position == 0 ? "." : "..";
-  item.handle = position == 0 ? handle_ : page_.parent;
+  item.handle = position == 0 ? directory_ : page_.parent;
   item.next = position + 1;
   return item;
 }
 
-job::Task<Result<void>> OpenFile::load_page(std::uint64_t position, bool with_attributes) {
+job::Task<Result<void>> DirectoryReader::load_page(std::uint64_t position, bool with_attributes) {
   wire::ReaddirRequest request;
-  request.handle = handle_;
+  request.handle = directory_;
   request.cookie = position <= kAfterDotDot ? 0 : position;
   request.attributes = with_attributes;
   SPATE_CO_TRY(auto page, co_await client_.readdir(std::move(request)));
@@ -40,11 +37,7 @@ job::Task<Result<void>> OpenFile::load_page(std::uint64_t position, bool with_at
   co_return Result<void>();
 }
 
-job::Task<Result<std::optional<DirectoryItem>>> OpenFile::next_entry(bool with_attributes) {
-  if (file_ != nullptr || type_ != FileType::kDirectory) co_return Errc::kNotDirectory;
-  if ((flags_ & O_PATH) != 0) co_return Errc::kBadDescriptor;
-  SPATE_CO_TRY(const auto turn, co_await position_turn_.acquire(1));
-  const std::uint64_t position = position_->load();
+job::Task<Result<std::optional<DirectoryItem>>> DirectoryReader::next(std::uint64_t position, bool with_attributes) {
   // After a rewind, or a seek elsewhere, the caller sees the present entries.
   const bool read_up = page_loaded_ && page_index_ == page_.entries.size() && !page_.end;
   if (position == 0 || !page_loaded_ || position != page_position_ || read_up ||
@@ -52,7 +45,6 @@ job::Task<Result<std::optional<DirectoryItem>>> OpenFile::next_entry(bool with_a
     SPATE_CO_TRY(std::ignore, co_await load_page(position, with_attributes));
   }
   if (auto dot = dot_entry(position)) {
-    position_->store(dot->next);
     page_position_ = dot->next;
     co_return dot;
   }
@@ -64,7 +56,6 @@ job::Task<Result<std::optional<DirectoryItem>>> OpenFile::next_entry(bool with_a
   item.type = entry.type;
   item.next = entry.cookie;
   if (with_attributes) item.attributes = entry.attributes;
-  position_->store(item.next);
   page_position_ = item.next;
   co_return std::optional<DirectoryItem>(std::move(item));
 }

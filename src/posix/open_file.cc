@@ -2,8 +2,10 @@
 #include "posix/open_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <limits>
 #include <numeric>
 
@@ -25,11 +27,6 @@ Result<void> check_range(std::uint64_t offset, std::uint64_t size) {
 }
 
 bool is_synchronous(int flags) { return (flags & (O_SYNC | O_DSYNC)) != 0; }
-/// A number that identifies an open file as an owner of locks; never 0.
-std::uint64_t next_number() {
-  static std::atomic<std::uint64_t> last{0};
-  return ++last;
-}
 
 bool appends(int flags) { return (flags & O_APPEND) != 0; }
 
@@ -43,7 +40,8 @@ OpenFile::OpenFile(client::Client& client, Parts parts)
       file_(std::move(parts.file)),
       attributes_(std::move(parts.attributes)),
       position_turn_(client.cluster().executor(), 1),
-      number_(next_number()) {}
+      locks_(client, handle_),
+      entries_(client, handle_) {}
 
 Result<void> OpenFile::check_file(bool writes) const {
   if (file_ != nullptr) return {};
@@ -159,6 +157,52 @@ job::Task<Result<std::uint64_t>> OpenFile::seek(std::int64_t offset, int whence)
   co_return static_cast<std::uint64_t>(target);
 }
 
+/// Checks in the same order as Linux, because the order decides the error of a call with two mistakes.
+Result<void> OpenFile::check_copy(const OpenFile& source) const {
+  if ((source.flags_ & O_PATH) != 0 || (flags_ & O_PATH) != 0) return Errc::kBadDescriptor;
+  if (source.type_ == FileType::kDirectory || type_ == FileType::kDirectory) return Errc::kIsDirectory;
+  if (source.file_ == nullptr || file_ == nullptr) return Errc::kInvalidArgument;
+  const bool allowed = allows(source.file_->rights(), Rights::kRead) && allows(file_->rights(), Rights::kWrite);
+  return allowed && (flags_ & O_APPEND) == 0 ? Result<void>() : Errc::kBadDescriptor;
+}
+
+job::Task<Result<std::uint64_t>> OpenFile::copy_now(OpenFile& source, client::CopySpan span) {
+  SPATE_CO_TRY(const Attributes from, co_await source.file_->stat());
+  span.size = span.from < from.size ? std::min(span.size, from.size - span.from) : 0;
+  if (source.handle_ == handle_ && span.from < span.to + span.size && span.to < span.from + span.size)
+    co_return Error(Errc::kInvalidArgument, "the ranges overlap");
+  if (span.size == 0) co_return std::uint64_t{0};
+  if (span.to >= kMaxFileBytes) co_return Errc::kFileTooBig;
+  span.size = std::min(span.size, kMaxFileBytes - span.to);
+  SPATE_CO_TRY(const std::uint64_t copied, co_await file_->copy_from(*source.file_, span));
+  if ((flags_ & (O_SYNC | O_DSYNC)) != 0) {
+    SPATE_CO_TRY(std::ignore, co_await file_->sync());
+  }
+  co_return copied;
+}
+
+job::Task<Result<std::uint64_t>> OpenFile::copy_from(OpenFile& source, CopyParams params) {
+  SPATE_CO_TRY(std::ignore, check_copy(source));
+  if (params.from.value_or(0) < 0 || params.to.value_or(0) < 0) co_return Errc::kInvalidArgument;
+  // Take both positions' turns in a fixed order, so that two copies cannot wait for each other.
+  OpenFile* const first = std::min(&source, this);
+  OpenFile* const second = std::max(&source, this);
+  SPATE_CO_TRY(const auto first_turn, co_await first->position_turn_.acquire(1));
+  job::Semaphore::Units second_turn;
+  if (second != first) {
+    SPATE_CO_TRY(second_turn, co_await second->position_turn_.acquire(1));
+  }
+  client::CopySpan span;
+  span.from = params.from ? static_cast<std::uint64_t>(*params.from) : source.position_->load();
+  span.to = params.to ? static_cast<std::uint64_t>(*params.to) : position_->load();
+  span.size = params.size;
+  if (span.from + span.size < span.from || span.to + span.size < span.to) co_return Errc::kInvalidArgument;
+  SPATE_CO_TRY(const std::uint64_t copied, co_await copy_now(source, span));
+  if (!params.from) source.position_->store(span.from + copied);
+  if (!params.to) position_->store(span.to + copied);
+  co_return copied;
+}
+
 job::Task<Result<void>> OpenFile::truncate(std::int64_t size) {
   if (size < 0) co_return Errc::kInvalidArgument;
   if (file_ == nullptr) co_return (flags_ & O_PATH) != 0 ? Errc::kBadDescriptor : Errc::kInvalidArgument;
@@ -210,8 +254,65 @@ job::Task<Result<Attributes>> OpenFile::set_attributes(wire::SetattrRequest requ
   co_return set;
 }
 
+job::Task<Result<std::optional<DirectoryItem>>> OpenFile::next_entry(bool with_attributes) {
+  if (file_ != nullptr || type_ != FileType::kDirectory) co_return Errc::kNotDirectory;
+  if ((flags_ & O_PATH) != 0) co_return Errc::kBadDescriptor;
+  SPATE_CO_TRY(const auto turn, co_await position_turn_.acquire(1));
+  const std::uint64_t position = position_->load();
+  SPATE_CO_TRY(auto item, co_await entries_.next(position, with_attributes));
+  if (item) position_->store(item->next);
+  co_return item;
+}
+
+/// Fails unless this is a file or a directory.
+Result<void> OpenFile::check_lockable() const {
+  const bool directory = type_ == FileType::kDirectory && (flags_ & O_PATH) == 0;
+  return directory ? Result<void>() : check_file(true);
+}
+
+job::Task<Result<wire::LockSpec>> OpenFile::record_lock_spec(RecordLock lock, bool sets) {
+  SPATE_CO_TRY(std::ignore, check_lockable());
+  std::int64_t base = 0;
+  if (lock.range.l_whence == SEEK_CUR) {
+    base = static_cast<std::int64_t>(position_->load());
+  } else if (lock.range.l_whence == SEEK_END) {
+    SPATE_CO_TRY(const Attributes now, co_await stat());
+    base = static_cast<std::int64_t>(now.size);
+  } else if (lock.range.l_whence != SEEK_SET) {
+    co_return Errc::kInvalidArgument;
+  }
+  SPATE_CO_TRY(const wire::LockSpec spec, locks_.record_lock_spec(lock, base));
+  const Rights needed = spec.mode == LockMode::kExclusive ? Rights::kWrite : Rights::kRead;
+  const Rights has = file_ == nullptr ? Rights::kRead : file_->rights();  // a directory is never open for writing
+  if (sets && spec.mode != LockMode::kNone && !allows(has, needed)) co_return Errc::kBadDescriptor;
+  co_return spec;
+}
+
+Result<wire::LockSpec> OpenFile::flock_spec(int operation) const {
+  SPATE_TRY(std::ignore, check_lockable());
+  return locks_.flock_spec(operation);
+}
+
+job::Task<Result<void>> OpenFile::flock(int operation, job::StopToken stop) {
+  SPATE_CO_TRY(const wire::LockSpec spec, flock_spec(operation));
+  auto set = co_await locks_.set(spec, (operation & LOCK_NB) == 0, stop);
+  co_return set;
+}
+
+job::Task<Result<void>> OpenFile::set_lock(RecordLock lock, bool wait, job::StopToken stop) {
+  SPATE_CO_TRY(const wire::LockSpec spec, co_await record_lock_spec(lock, true));
+  auto set = co_await locks_.set(spec, wait, stop);
+  co_return set;
+}
+
+job::Task<Result<struct ::flock>> OpenFile::get_lock(RecordLock lock) {
+  SPATE_CO_TRY(const wire::LockSpec spec, co_await record_lock_spec(lock, false));
+  SPATE_CO_TRY(const auto found, co_await locks_.test(spec));
+  co_return as_flock(lock.range, found);
+}
+
 job::Task<Result<void>> OpenFile::close() {
-  auto released = co_await release_locks();
+  auto released = co_await locks_.release_all();
   if (file_ == nullptr) co_return released;
   auto closed = co_await file_->close();
   if (closed && !released) co_return std::move(released).error();

@@ -6,34 +6,18 @@
 
 #include <atomic>
 #include <memory>
-#include <set>
 #include <span>
 
 #include "client/client.h"
 #include "job/semaphore.h"
+#include "posix/directory_reader.h"
+#include "posix/open_file_locks.h"
 
 namespace spate::posix {
-
-/// A record lock of fcntl(2) and its owner. The owner is a process, by a number that the front end chooses. With
-/// `open_file` the owner is the open file description itself.
-struct RecordLock {
-  struct ::flock range{};
-  std::uint64_t process = 0;
-  bool open_file = false;
-};
 
 /// The offset of the next read or write. A front end may keep it in memory that processes share (fork). Then it must
 /// make sure that they do not use it at the same time.
 using Position = std::atomic<std::uint64_t>;
-
-/// One entry of a directory, also "." or "..".
-struct DirectoryItem {
-  std::string name;
-  Handle handle;
-  FileType type = FileType::kRegular;
-  std::uint64_t next = 0;                // for seek(): the position after this entry
-  std::optional<Attributes> attributes;  // if requested; never for "." and ".."
-};
 
 /// A regular file, a directory, or an object that only serves as a place (O_PATH). Calls that its kind or access mode
 /// does not allow fail as POSIX says: kBadDescriptor, kIsDirectory, kNotDirectory, kInvalidArgument. Not thread-safe:
@@ -121,8 +105,6 @@ class OpenFile {
   /// lock. For a front end whose locks are held by another process.
   Result<wire::LockSpec> flock_spec(int operation) const;
   job::Task<Result<wire::LockSpec>> record_lock_spec(RecordLock lock, bool sets);
-  /// The answer of F_GETLK to `asked`. `found`: the lock that conflicts; nothing: the answer is F_UNLCK.
-  static struct ::flock as_flock(const struct ::flock& asked, const std::optional<wire::LockSpec>& found);
 
   /// Ends the open. kLostWrite: a write that was not synced may be lost. The object must not be used afterwards,
   /// whatever the result is.
@@ -133,12 +115,9 @@ class OpenFile {
   Result<void> check_lockable() const;
   Result<void> check_copy(const OpenFile& source) const;
   job::Task<Result<std::uint64_t>> copy_now(OpenFile& source, client::CopySpan span);
-  job::Task<Result<void>> release_locks();
   job::Task<Result<std::uint64_t>> write_at(std::uint64_t offset, std::span<const ByteView> memory);
   job::Task<Result<std::uint64_t>> append(std::span<const ByteView> memory);
   job::Task<Result<std::uint64_t>> end_of_file();
-  job::Task<Result<void>> load_page(std::uint64_t position, bool with_attributes);
-  std::optional<DirectoryItem> dot_entry(std::uint64_t position) const;
 
   client::Client& client_;
   const Handle handle_;
@@ -149,15 +128,8 @@ class OpenFile {
   Position own_position_{0};
   Position* position_ = &own_position_;
   job::Semaphore position_turn_;
-  const std::uint64_t number_;          // its number as an owner of locks
-  std::set<client::LockHolder> locks_;  // owners that have had locks through this open file
-
-  // Directories: the page that the server sent last, and how far this open has read it.
-  wire::ReaddirReply page_;
-  std::size_t page_index_ = 0;
-  std::uint64_t page_position_ = 0;  // where reading continues; if position_ differs, the caller has called seek()
-  bool page_loaded_ = false;
-  bool page_with_attributes_ = false;
+  OpenFileLocks locks_;
+  DirectoryReader entries_;  // used if it is a directory
 };
 
 }  // namespace spate::posix

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpenFile: flock, record locks.
+#include "posix/open_file_locks.h"
+
 #include <sys/file.h>
 #include <unistd.h>
 
-#include "posix/open_file.h"
+#include <atomic>
+#include <utility>
 
 namespace spate::posix {
 namespace {
@@ -35,42 +37,31 @@ Result<LockRange> range_of(std::int64_t base, std::int64_t start, std::int64_t s
   return LockRange{static_cast<std::uint64_t>(first), static_cast<std::uint64_t>(last)};
 }
 
-}  // namespace
-
-/// Fails unless this is a file or a directory.
-Result<void> OpenFile::check_lockable() const {
-  const bool directory = type_ == FileType::kDirectory && (flags_ & O_PATH) == 0;
-  return directory ? Result<void>() : check_file(true);
+/// A number that identifies an open file as an owner of locks; never 0.
+std::uint64_t next_number() {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
 }
 
-job::Task<Result<wire::LockSpec>> OpenFile::record_lock_spec(RecordLock lock, bool sets) {
-  SPATE_CO_TRY(std::ignore, check_lockable());
-  std::int64_t base = 0;
-  if (lock.range.l_whence == SEEK_CUR) {
-    base = static_cast<std::int64_t>(position_->load());
-  } else if (lock.range.l_whence == SEEK_END) {
-    SPATE_CO_TRY(const Attributes now, co_await stat());
-    base = static_cast<std::int64_t>(now.size);
-  } else if (lock.range.l_whence != SEEK_SET) {
-    co_return Errc::kInvalidArgument;
-  }
+}  // namespace
+
+OpenFileLocks::OpenFileLocks(client::Client& client, Handle handle)
+    : client_(client), handle_(handle), number_(next_number()) {}
+
+Result<wire::LockSpec> OpenFileLocks::record_lock_spec(const RecordLock& lock, std::int64_t base) const {
   wire::LockSpec spec;
-  SPATE_CO_TRY(spec.mode, mode_of(lock.range.l_type));
-  SPATE_CO_TRY(const LockRange range, range_of(base, lock.range.l_start, lock.range.l_len));
+  SPATE_TRY(spec.mode, mode_of(lock.range.l_type));
+  SPATE_TRY(const LockRange range, range_of(base, lock.range.l_start, lock.range.l_len));
   spec.handle = handle_;
   spec.kind = lock.open_file ? LockKind::kOpenFile : LockKind::kProcess;
   spec.owner = lock.open_file ? number_ : lock.process;
   spec.pid = static_cast<std::uint32_t>(::getpid());
   spec.first = range.first;
   spec.last = range.last;
-  const Rights needed = spec.mode == LockMode::kExclusive ? Rights::kWrite : Rights::kRead;
-  const Rights has = file_ == nullptr ? Rights::kRead : file_->rights();  // a directory is never open for writing
-  if (sets && spec.mode != LockMode::kNone && !allows(has, needed)) co_return Errc::kBadDescriptor;
-  co_return spec;
+  return spec;
 }
 
-Result<wire::LockSpec> OpenFile::flock_spec(int operation) const {
-  SPATE_TRY(std::ignore, check_lockable());
+Result<wire::LockSpec> OpenFileLocks::flock_spec(int operation) const {
   wire::LockSpec spec;
   switch (operation & ~LOCK_NB) {
     case LOCK_SH: spec.mode = LockMode::kShared; break;
@@ -85,28 +76,27 @@ Result<wire::LockSpec> OpenFile::flock_spec(int operation) const {
   return spec;
 }
 
-job::Task<Result<void>> OpenFile::flock(int operation, job::StopToken stop) {
-  SPATE_CO_TRY(const wire::LockSpec spec, flock_spec(operation));
-  locks_.insert({spec.kind, spec.owner});
-  auto set =
-      co_await client_.cluster().locks().set(spec, (operation & LOCK_NB) == 0 && spec.mode != LockMode::kNone, stop);
-  co_return set;
-}
-
-job::Task<Result<void>> OpenFile::set_lock(RecordLock lock, bool wait, job::StopToken stop) {
-  SPATE_CO_TRY(const wire::LockSpec spec, co_await record_lock_spec(lock, true));
-  locks_.insert({spec.kind, spec.owner});
+job::Task<Result<void>> OpenFileLocks::set(wire::LockSpec spec, bool wait, job::StopToken stop) {
+  holders_.insert({spec.kind, spec.owner});
   auto set = co_await client_.cluster().locks().set(spec, wait && spec.mode != LockMode::kNone, stop);
   co_return set;
 }
 
-job::Task<Result<struct ::flock>> OpenFile::get_lock(RecordLock lock) {
-  SPATE_CO_TRY(const wire::LockSpec spec, co_await record_lock_spec(lock, false));
-  SPATE_CO_TRY(const auto found, co_await client_.cluster().locks().test(spec));
-  co_return as_flock(lock.range, found);
+job::Task<Result<std::optional<wire::LockSpec>>> OpenFileLocks::test(wire::LockSpec spec) {
+  auto found = co_await client_.cluster().locks().test(spec);
+  co_return found;
 }
 
-struct ::flock OpenFile::as_flock(const struct ::flock& asked, const std::optional<wire::LockSpec>& found) {
+job::Task<Result<void>> OpenFileLocks::release_all() {
+  Result<void> all;
+  for (const client::LockHolder& holder : std::exchange(holders_, {})) {
+    auto released = co_await client_.cluster().locks().release(handle_, holder);
+    if (!released) all = std::move(released);
+  }
+  co_return all;
+}
+
+struct ::flock as_flock(const struct ::flock& asked, const std::optional<wire::LockSpec>& found) {
   struct ::flock out = asked;
   out.l_type = F_UNLCK;
   if (!found) return out;
@@ -116,16 +106,6 @@ struct ::flock OpenFile::as_flock(const struct ::flock& asked, const std::option
   out.l_len = found->last == LockRange::kToEnd ? 0 : static_cast<off_t>(found->last - found->first + 1);
   out.l_pid = found->kind == LockKind::kOpenFile ? -1 : static_cast<pid_t>(found->pid);
   return out;
-}
-
-/// The last descriptor was closed: releases the locks of this open file, and those that processes made through it.
-job::Task<Result<void>> OpenFile::release_locks() {
-  Result<void> all;
-  for (const client::LockHolder& holder : std::exchange(locks_, {})) {
-    auto released = co_await client_.cluster().locks().release(handle_, holder);
-    if (!released) all = std::move(released);
-  }
-  co_return all;
 }
 
 }  // namespace spate::posix

@@ -103,7 +103,7 @@ Reply record_lock(Description& d, int descriptor, int command, struct ::flock* l
   if (!tests) return params.open_file ? set_of_file(d, descriptor, request) : set_of_process(d, descriptor, request);
   const auto reply = ask_about(d, descriptor, request);
   if (!reply) return refuse(reply.error());
-  *lock = posix::OpenFile::as_flock(*lock, reply->conflict);
+  *lock = posix::as_flock(*lock, reply->conflict);
   return 0;
 }
 
