@@ -15,21 +15,13 @@ namespace {
 /// A caller that stops waiting gets its answer within this time, even if the server cannot be reached.
 constexpr Duration kCancelTimeout = std::chrono::seconds(2);
 
-HandoverState::Held to_record(const wire::LockSpec& lock, std::uint32_t pid) {
-  HandoverState::Held record;
-  record.handle = lock.handle;
-  record.kind = lock.kind;
-  record.owner = lock.owner;
-  record.pid = pid;
-  record.mode = lock.mode;
-  record.first = lock.first;
-  record.last = lock.last;
-  return record;
-}
-
 bool is_uncertain(Errc code) {
   return code == Errc::kTimeout || code == Errc::kUnreachable || code == Errc::kConnectionLost ||
          code == Errc::kCancelled;
+}
+
+wire::LockSpec to_lock(const HandoverState::Held& record) {
+  return {record.handle, record.kind, record.owner, record.pid, record.mode, record.first, record.last};
 }
 
 }  // namespace
@@ -58,10 +50,8 @@ std::uint64_t Locks::next_sequence() {
 
 /// The locks of an ended epoch are lost, because they are fenced and may be granted to others.
 void Locks::session_changed() {
-  for (auto& [handle, owners] : held_) {
-    for (auto& [holder, held] : owners) held.lost = true;
-  }
-  if (!held_.empty()) SPATE_LOG("client", warn, "locks were lost with the session files={}", held_.size());
+  held_.lose_all();
+  if (held_.files() > 0) SPATE_LOG("client", warn, "locks were lost with the session files={}", held_.files());
   doubts_.forget();
   has_locked_ = false;
   ask_again();
@@ -70,33 +60,21 @@ void Locks::session_changed() {
 /// Records a lock that was answered, or that needs no answer.
 void Locks::note(const wire::LockSpec& lock, std::uint64_t sequence) {
   doubts_.settle(lock, sequence);
-  auto& owners = held_[lock.handle];
-  const LockHolder holder{lock.kind, lock.owner};
-  Held& held = owners[holder];
-  if (lock.mode != LockMode::kNone) held.pid = lock.pid;
-  held.ranges.set({lock.first, lock.last}, lock.mode);
-  if (HandoverState* const handover = session_.handover())
-    handover->keep_held(to_record(lock, held.pid), held.ranges.pieces());
-  if (held.ranges.empty()) owners.erase(holder);
-  if (owners.empty()) held_.erase(lock.handle);
+  held_.set(lock, session_.handover());
 }
 
 bool Locks::holds(Handle handle, LockHolder holder) {
   events_.check_session();  // another request may have begun a new session
-  const auto file = held_.find(handle);
-  if (file == held_.end()) return false;
-  const auto held = file->second.find(holder);
+  const HeldLocks::Held* const held = held_.find(handle, holder);
+  if (held == nullptr || held->lost) return false;
   // An earlier process may have given back a right to append just before it ended. Then only the server knows.
-  const bool known = held == file->second.end() || holder.kind != LockKind::kAppend || held->second.pid == 0;
-  return held != file->second.end() && !held->second.lost && known && !doubts_.any(handle, holder);
+  const bool known = holder.kind != LockKind::kAppend || held->pid == 0;
+  return known && !doubts_.any(handle, holder);
 }
 
 bool Locks::lost(Handle handle) {
   events_.check_session();
-  const auto file = held_.find(handle);
-  if (file == held_.end()) return false;
-  return std::any_of(file->second.begin(), file->second.end(),
-                     [](const auto& entry) { return entry.second.lost && entry.first.kind != LockKind::kAppend; });
+  return held_.any_lost(handle);
 }
 
 job::Task<Result<wire::LockReply>> Locks::send(const wire::LockSpec& lock, bool wait, std::uint64_t sequence) {
@@ -135,10 +113,8 @@ bool Locks::is_current(const rpc::SessionEpoch& session) {
 }
 
 bool Locks::lost(const wire::LockSpec& lock) const {
-  const auto file = held_.find(lock.handle);
-  if (file == held_.end()) return false;
-  const auto held = file->second.find({lock.kind, lock.owner});
-  return held != file->second.end() && held->second.lost;
+  const HeldLocks::Held* const held = held_.find(lock.handle, {lock.kind, lock.owner});
+  return held != nullptr && held->lost;
 }
 
 job::Task<Result<void>> Locks::set(wire::LockSpec lock, bool wait, job::StopToken stop) {
@@ -207,7 +183,7 @@ void Locks::leave_in_doubt(const wire::LockSpec& lock, std::uint64_t sequence, c
     events_.start();
   } else {
     HandoverState* const handover = session_.handover();
-    if (handover != nullptr) handover->keep_wait(sequence, to_record(lock, lock.pid));
+    if (handover != nullptr) handover->keep_wait(sequence, handover_record(lock, lock.pid));
     doubts_.leave(sequence, handover);
   }
 }
@@ -261,11 +237,7 @@ void Locks::end_wait(std::uint64_t sequence, WaitState state) {
 /// Undoes a grant that came after its owner had given up: the owner gets back what it held of the range before.
 job::Task<void> Locks::give_back(wire::LockSpec lock) {
   LockRanges before;
-  const auto file = held_.find(lock.handle);
-  if (file != held_.end()) {
-    const auto held = file->second.find({lock.kind, lock.owner});
-    if (held != file->second.end()) before = held->second.ranges;
-  }
+  if (const HeldLocks::Held* const held = held_.find(lock.handle, {lock.kind, lock.owner})) before = held->ranges;
   std::vector<HeldLock> wanted;
   std::uint64_t next = lock.first;
   for (const HeldLock& piece : before.pieces()) {
@@ -289,7 +261,7 @@ job::Task<void> Locks::give_back(wire::LockSpec lock) {
 
 void Locks::begin_wait(std::uint64_t sequence, WaitPtr wait) {
   if (HandoverState* const handover = session_.handover())
-    handover->keep_wait(sequence, to_record(wait->lock, wait->lock.pid));
+    handover->keep_wait(sequence, handover_record(wait->lock, wait->lock.pid));
   waits_.emplace(sequence, std::move(wait));
 }
 
@@ -316,15 +288,50 @@ job::Task<Result<std::optional<wire::LockSpec>>> Locks::test(wire::LockSpec lock
 }
 
 job::Task<Result<void>> Locks::release(Handle handle, LockHolder holder) {
-  const auto file = held_.find(handle);
-  const bool held = file != held_.end() && file->second.contains(holder);
-  if (!held && !doubts_.any(handle, holder)) co_return Result<void>();
+  if (held_.find(handle, holder) == nullptr && !doubts_.any(handle, holder)) co_return Result<void>();
   wire::LockSpec all;
   all.handle = handle;
   all.kind = holder.kind;
   all.owner = holder.number;
   auto released = co_await set(all, false);
   co_return released;
+}
+
+void Locks::inherit() {
+  HandoverState* const handover = session_.handover();
+  if (handover == nullptr || !handover->inherited()) return;
+  last_sequence_ = handover->lock_state().last_sequence;
+  has_locked_ = true;
+  for (const HandoverState::Held& piece : handover->held()) held_.inherit(piece);
+  for (const HandoverState::Wait& wait : handover->waits())
+    inherited_waits_.emplace_back(wait.sequence, to_lock(wait.lock));
+}
+
+job::Task<void> Locks::end_inherited_waits() {
+  for (const Handle handle : held_.append_rights()) {  // the earlier process may have been asked to give them back
+    if (on_recall_) on_recall_(handle);
+  }
+  std::vector<std::pair<std::uint64_t, wire::LockSpec>> all;
+  all.swap(inherited_waits_);
+  for (const auto& [sequence, lock] : all) {
+    wire::LockCancelRequest request;
+    request.sequence = sequence;
+    auto reply = co_await session_.ask<wire::LockCancelReply>(request, session_.limits(stopping_));
+    events_.check_session();
+    if (!reply) {
+      SPATE_LOG("client", warn, "a wait for a lock is left over handle={} error={}", lock.handle.value,
+                reply.error().message());
+      continue;
+    }
+    if (reply->ended || reply->table != events_.table()) {
+      session_.handover()->end_wait(sequence);
+      continue;
+    }
+    // The lock was granted, or may have been. It is released when its owner closes the file.
+    doubts_.begin(sequence, lock);
+    doubts_.leave(sequence, session_.handover());
+    if (lock.kind == LockKind::kAppend && on_recall_) on_recall_(lock.handle);
+  }
 }
 
 }  // namespace spate::client

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/unique_function.h"
+#include "client/locks/held_locks.h"
 #include "client/locks/lock_doubts.h"
 #include "client/session/event_listener.h"
 #include "client/session/limits.h"
@@ -62,11 +63,6 @@ class Locks final : private SessionLocks {
   job::Task<void> end_inherited_waits();
 
  private:
-  struct Held {
-    LockRanges ranges;
-    std::uint32_t pid = 0;
-    bool lost = false;
-  };
   enum class WaitState : std::uint8_t { kWaiting, kGranted, kRefused, kAskAgain };
   struct Wait {
     Wait(wire::LockSpec its_lock, job::Executor& executor) : lock(its_lock), ended(executor) {}
@@ -101,7 +97,6 @@ class Locks final : private SessionLocks {
   void end_wait(std::uint64_t sequence, WaitState state);
   void ask_again();
   job::Task<void> give_back(wire::LockSpec lock);
-  std::vector<wire::LockSpec> all_held() const;
   void mark_lost(const wire::LockSpec& lock);
   job::Task<Result<void>> reclaim_all(std::uint64_t stale);
 
@@ -110,7 +105,7 @@ class Locks final : private SessionLocks {
   /// In this epoch of the session. The server may remember the session if it restarts, and then waits for its claim.
   bool has_locked_ = false;
 
-  std::map<Handle, std::map<LockHolder, Held>> held_;
+  HeldLocks held_;
   std::map<std::uint64_t, WaitPtr> waits_;  // by sequence
   LockDoubts doubts_;
   std::uint64_t last_sequence_ = 0;

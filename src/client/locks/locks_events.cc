@@ -13,13 +13,7 @@ constexpr std::size_t kClaimsInOneRequest = 500;
 
 }  // namespace
 
-bool Locks::want_events() const {
-  if (!waits_.empty()) return true;
-  return std::any_of(held_.begin(), held_.end(), [](const auto& file) {
-    const auto right = file.second.find({LockKind::kAppend, 0});
-    return right != file.second.end() && !right->second.lost;
-  });
-}
+bool Locks::want_events() const { return !waits_.empty() || held_.any_append_right(); }
 
 void Locks::take(const wire::SessionEvent& event) {
   switch (event.type) {
@@ -32,13 +26,7 @@ void Locks::take(const wire::SessionEvent& event) {
   }
 }
 
-bool Locks::idle() const {
-  const auto held = [](const auto& owner) { return !owner.second.lost; };
-  const bool any_held = std::any_of(held_.begin(), held_.end(), [&](const auto& file) {
-    return std::any_of(file.second.begin(), file.second.end(), held);
-  });
-  return !any_held && under_way_.empty();
-}
+bool Locks::idle() const { return !held_.any_valid() && under_way_.empty(); }
 
 job::Task<void> Locks::cancel_abandoned(job::StopToken stop) {
   std::vector<std::pair<std::uint64_t, WaitPtr>> abandoned;
@@ -65,41 +53,18 @@ job::Task<Result<void>> Locks::reclaim(std::uint64_t stale) {
 /// The earlier server process may have granted a request without an answer. It may then have granted other clients the
 /// same bytes. Only those other clients claim the bytes.
 void Locks::give_up_what_is_in_doubt() {
-  std::vector<wire::LockSpec> all;
-  for (const auto& [handle, owners] : held_) {
-    for (const auto& [holder, held] : owners) {
-      if (held.lost) continue;
-      const auto weaker = doubts_.weaker(handle, holder, held.ranges);
-      all.insert(all.end(), weaker.begin(), weaker.end());
-    }
-  }
-  for (const wire::LockSpec& lock : all) note(lock, 0);
+  for (const wire::LockSpec& lock : held_.weaker(doubts_)) note(lock, 0);
   doubts_.forget();
 }
 
-std::vector<wire::LockSpec> Locks::all_held() const {
-  std::vector<wire::LockSpec> all;
-  for (const auto& [handle, owners] : held_) {
-    for (const auto& [holder, held] : owners) {
-      if (held.lost) continue;
-      for (const HeldLock& lock : held.ranges.pieces())
-        all.push_back({handle, holder.kind, holder.number, held.pid, lock.mode, lock.range.first, lock.range.last});
-    }
-  }
-  return all;
-}
-
 void Locks::mark_lost(const wire::LockSpec& lock) {
-  const auto file = held_.find(lock.handle);
-  if (file == held_.end()) return;
-  const auto held = file->second.find({lock.kind, lock.owner});
-  if (held != file->second.end()) held->second.lost = true;
+  if (!held_.lose(lock.handle, {lock.kind, lock.owner})) return;
   SPATE_LOG("client", warn, "a lock was lost when the meta server restarted handle={}", lock.handle.value);
 }
 
 job::Task<Result<void>> Locks::reclaim_all(std::uint64_t stale) {
   give_up_what_is_in_doubt();
-  const std::vector<wire::LockSpec> all = all_held();
+  const std::vector<wire::LockSpec> all = held_.all_valid();
   for (std::size_t done = 0;;) {
     wire::LockReclaimRequest request;
     const std::size_t end = std::min(all.size(), done + kClaimsInOneRequest);
