@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// Changes of datafiles: in order, on all members, the primary's own copy last.
 #include "server/io/mirror/primary_term.h"
 
 #include <algorithm>
@@ -10,10 +9,14 @@
 #include "log/fields.h"
 #include "log/log.h"
 #include "model/defect.h"
+#include "server/io/mirror/member_changes.h"
 #include "server/io/target.h"
 
 namespace spate::io {
 namespace {
+
+constexpr Duration kOpenPause = std::chrono::milliseconds(50);
+constexpr Duration kFailsAtOnce = std::chrono::seconds(8);
 
 Error not_primary(const MirrorGroup& group) {
   return Error::told(Errc::kNotPrimary, "this server does not lead group " + std::to_string(group.id.value) + " now");
@@ -43,6 +46,15 @@ wire::MirrorChange change_of(trove::BytestreamOp op) {
   }
 }
 
+/// A return that has failed does not end the patience with a member, unless it has lasted so long that the member must
+/// have received something. Otherwise a member that is given much would be replaced when its process restarts.
+void keep_patience(const MirrorFollower& before, MirrorFollower& after) {
+  after.returns_from = before.returns_from;
+  after.return_pause = before.return_pause;
+  after.replaced_from = before.replaced_from;
+  if (after.absent_since - before.joining_since < kFailsAtOnce) after.absent_since = before.absent_since;
+}
+
 }  // namespace
 
 PrimaryTerm::PrimaryTerm(MirrorHost& host, MirrorGroup& group, std::uint64_t number)
@@ -53,7 +65,9 @@ PrimaryTerm::PrimaryTerm(MirrorHost& host, MirrorGroup& group, std::uint64_t num
       locks_(parts_.executor),
       gate_(parts_.executor),
       forwarder_(host, group, number, stopping_, gate_),
-      copier_(host, group, locks_, forwarder_, stopping_) {}
+      copier_(host, group, locks_, forwarder_, stopping_),
+      acceptance_(host, group, number, forwarder_, stopping_, gate_),
+      returns_(host, group, acceptance_, copier_, stopping_, gate_) {}
 
 bool PrimaryTerm::leads() const {
   if (!open_ || stopping_.stopped() || !group_.is_primary()) return false;
@@ -70,6 +84,100 @@ bool PrimaryTerm::leads() const {
 Result<void> PrimaryTerm::check() const {
   if (leads()) return {};
   return not_primary(group_);
+}
+
+void PrimaryTerm::record_changed() {
+  if (stopping_.stopped()) return;
+  std::erase_if(forwarder_.followers(), [this](const auto& entry) {
+    const bool replaced = group_.record.find(entry.first) == nullptr;
+    if (replaced) entry.second->gone.request_stop();
+    return replaced;
+  });
+  for (const GroupMember& member : group_.record.members) {
+    if (member.target == group_.self) continue;
+    MirrorFollowerPtr& follower = forwarder_.followers()[member.target];
+    const bool left =
+        follower != nullptr && member.state == MemberState::kAbsent && follower->state != MemberState::kAbsent;
+    if (left) follower->gone.request_stop();
+    if (left || follower == nullptr) {
+      const MirrorFollowerPtr before = follower;
+      follower = std::make_shared<MirrorFollower>(member.target, parts_.executor.now());
+      if (before != nullptr && before->state == MemberState::kJoining) keep_patience(*before, *follower);
+    }
+    if (member.state == MemberState::kJoining && follower->state != MemberState::kJoining)
+      follower->joining_since = parts_.executor.now();
+    follower->state = member.state;
+    if (member.state != MemberState::kAbsent) job::spawn(gate_, acceptance_.ask_until_it_accepts(follower));
+  }
+}
+
+job::Task<void> PrimaryTerm::open(std::vector<ChangedRegion> doubtful, MonoTime serves_from) {
+  const job::Gate::Holder in(gate_);
+  record_changed();
+  for (const GroupMember& member : std::vector<GroupMember>(group_.record.members)) {
+    if (member.target == group_.self) continue;
+    const auto found = forwarder_.followers().find(member.target);
+    if (found == forwarder_.followers().end()) continue;
+    const MirrorFollowerPtr follower = found->second;
+    bool accepts = false;
+    while (!accepts && follower->state == MemberState::kServing && !stopping_.stopped() && !follower->gone.stopped()) {
+      const auto reply = co_await acceptance_.ask(*follower);
+      accepts = reply && reply->verdict == wire::MirrorVerdict::kDone;
+      if (!accepts) {
+        std::ignore = co_await parts_.executor.sleep(kOpenPause, follower->gone);
+        continue;
+      }
+      for (const wire::MirrorRegion& region : reply->doubtful)
+        doubtful.push_back({{region.handle, region.slot}, region.to_the_end, region.region});
+    }
+  }
+  if (group_.record.epoch == 1 && !stopping_.stopped()) {  // from now on a member without a note has lost its data
+    MirrorHost::RecordChange what;
+    what.renew = true;
+    co_await host_.change_record(group_, std::move(what), stopping_);
+  }
+  std::ranges::sort(doubtful);
+  const auto repeated = std::ranges::unique(doubtful);
+  doubtful.erase(repeated.begin(), repeated.end());
+  for (std::size_t i = 0; i < doubtful.size() && !stopping_.stopped();) {
+    const std::vector<ChangedRegion> one(1, doubtful[i]);
+    const RangeLocks::Range whole;
+    auto lock = co_await locks_.take(doubtful[i].datafile, whole, stopping_);
+    if (!lock) co_return;
+    const auto copied = co_await copier_.copy_datafile(doubtful[i].datafile, one, nullptr);
+    if (copied) ++i;
+    if (copied || stopping_.stopped()) continue;
+    SPATE_LOG("server/io", warn, "the copies of a datafile are not made equal yet group={} error={}", group_.id,
+              copied.error());
+    std::ignore = co_await parts_.executor.sleep(kOpenPause, stopping_);
+  }
+  co_await acceptance_.wait_to_serve(serves_from);
+  if (stopping_.stopped()) co_return;
+  open_ = true;
+  SPATE_LOG("server/io", info, "leads a group group={} epoch={} doubtful={}", group_.id, group_.record.epoch,
+            doubtful.size());
+}
+
+job::Task<void> PrimaryTerm::hand_over() {
+  MirrorHost::RecordChange what;
+  for (const auto& [target, follower] : forwarder_.followers()) {
+    if (follower->state != MemberState::kServing) continue;
+    const bool there = follower->heard + host_.timing().message >= parts_.executor.now();
+    if (!follower->goes && there) what.primary = target;
+    if (follower->goes) what.members.push_back({target, MemberState::kAbsent});
+  }
+  if (what.primary) what.members.push_back({group_.self, MemberState::kAbsent});
+  co_await host_.change_record(group_, std::move(what), stopping_);
+}
+
+void PrimaryTerm::halt() {
+  stopping_.request_stop(Errc::kNotPrimary);
+  for (const auto& [target, follower] : forwarder_.followers()) follower->gone.request_stop();
+}
+
+job::Task<void> PrimaryTerm::end() {
+  halt();
+  co_await gate_.close();
 }
 
 wire::MirrorForwardRequest PrimaryTerm::message_of(const trove::BytestreamRequest& request,
@@ -130,6 +238,30 @@ job::Task<Result<trove::BytestreamCompletion>> PrimaryTerm::change(trove::Bytest
   co_return told ? own.error() : told.error();
 }
 
+/// Others may change the range while this waits for the whole datafile. Such changes are not lost, because they are
+/// made on all members.
+job::Task<Result<void>> PrimaryTerm::mend(DatafileId datafile, RangeLocks::Range range) {
+  for (;;) {
+    const RangeLocks::Range whole;
+    SPATE_CO_TRY(const RangeLocks::Hold hold, co_await locks_.take(datafile, whole, stopping_));
+    std::vector<ChangedRegion> regions;
+    const std::uint64_t first = range.begin / ChangedRegion::kBytes;
+    const std::uint64_t last = range.end == 0 ? 0 : (range.end - 1) / ChangedRegion::kBytes;
+    if (last - first >= ChangeLog::kMostOfOneChange) {
+      regions.push_back({datafile, true, first});
+    } else {
+      for (std::uint64_t r = first; r <= last; ++r) regions.push_back({datafile, false, r});
+    }
+    const auto copied = co_await copier_.copy_datafile(datafile, regions, nullptr);
+    if (copied || stopping_.stopped()) co_return copied;
+    if (copied.code() == Errc::kIoError) co_return copied;
+    // A member that does not even take this member's data becomes absent. Its return mends its copy.
+    for (const auto& [target, follower] : std::map<TargetId, MirrorFollowerPtr>(forwarder_.followers())) {
+      if (forwarder_.counts(*follower)) co_await forwarder_.evict(follower, "its copy cannot be made equal");
+    }
+  }
+}
+
 job::Task<Result<void>> PrimaryTerm::sync_mirrors(DatafileId datafile, TraceId trace) {
   SPATE_CO_TRY(std::ignore, check());
   const Forwarder::Running running(forwarder_);
@@ -157,6 +289,46 @@ job::Task<void> PrimaryTerm::step_down(Errc why) {
     co_await host_.change_record(group_, std::move(what), stopping_);
     co_return;
   }
+}
+
+job::Task<Result<void>> PrimaryTerm::window_of(MirrorFollowerPtr follower, std::uint64_t window, bool forget) {
+  wire::MirrorWindowRequest request;
+  request.group = group_.id;
+  request.epoch = group_.record.epoch;
+  request.up_to = window;
+  request.forget = forget;
+  rpc::CallOptions options;
+  options.deadline = parts_.executor.now() + std::chrono::seconds(60);
+  options.stop = follower->gone;
+  SPATE_CO_TRY(const auto reply, co_await host_.peers().call<wire::MirrorWindowReply>(
+                                     follower->server, MirrorPeers::Lane::kData, request, options));
+  if (reply.verdict != wire::MirrorVerdict::kDone)
+    co_return Error(Errc::kTryAgain, "the member does not accept this epoch yet");
+  if (reply.status != Errc::kOk) co_await forwarder_.evict(follower, "it could not make changes durable");
+  if (reply.status != Errc::kOk) co_return reply.status;
+  co_return Result<void>();
+}
+
+job::Task<void> PrimaryTerm::close_window() {
+  if (!leads() || !group_.record.is_whole() || group_.log.size() == 0) co_return;
+  const job::Gate::Holder in(gate_);
+  const std::uint64_t window = forwarder_.next_window();
+  const auto ended = co_await forwarder_.wait_until_done();  // also those that began in earlier windows
+  if (!ended) co_return;
+  const std::uint64_t epoch = group_.record.epoch;
+  std::vector<MirrorFollowerPtr> all;
+  for (const auto& [target, follower] : forwarder_.followers()) all.push_back(follower);
+  std::vector<job::Task<Result<void>>> tasks;
+  if (!planted(Defect::kLogDroppedEarly)) {
+    tasks.push_back(sync_noted(parts_, group_, window, token()));
+    for (const MirrorFollowerPtr& follower : all) tasks.push_back(window_of(follower, window, false));
+  }
+  Result<void> done = co_await job::run_all(parts_.executor, std::move(tasks));
+  if (!done || !leads() || group_.record.epoch != epoch) co_return;
+  // All members have all changes of the window. A member that receives this news never lacks them, even after a crash.
+  for (const MirrorFollowerPtr& follower : all) std::ignore = co_await window_of(follower, window, true);
+  done = co_await group_.log.forget(window);
+  if (!done) SPATE_LOG("server/io", warn, "notes of changes stay for now group={} error={}", group_.id, done.error());
 }
 
 }  // namespace spate::io

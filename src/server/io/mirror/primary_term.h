@@ -7,6 +7,8 @@
 #include "flow/scheduler.h"
 #include "server/io/mirror/copier.h"
 #include "server/io/mirror/forwarder.h"
+#include "server/io/mirror/member_acceptance.h"
+#include "server/io/mirror/member_return.h"
 #include "server/io/mirror/range_locks.h"
 
 namespace spate::io {
@@ -79,7 +81,8 @@ class PrimaryTerm {
   void record_changed();
   Forwarder& forwarder() { return forwarder_; }
   const Forwarder& forwarder() const { return forwarder_; }
-  job::Task<void> let_return(MirrorFollowerPtr follower);
+  /// See MemberReturn::run().
+  job::Task<void> let_return(MirrorFollowerPtr follower) { return returns_.run(std::move(follower)); }
   /// Makes changes durable on all members, and forgets their notes.
   job::Task<void> close_window();
   job::StopToken token() { return job::StopToken(stopping_); }
@@ -89,19 +92,9 @@ class PrimaryTerm {
  private:
   wire::MirrorForwardRequest message_of(const trove::BytestreamRequest& request, const MirrorExtras& extras);
   job::Task<Result<void>> note(const trove::BytestreamRequest& request);
-  job::Task<void> make_accept(MirrorFollowerPtr follower);
-  job::Task<void> tell_term(MirrorFollowerPtr follower);
-  job::Task<void> wait_to_serve(MonoTime serves_from);
-  job::Task<Result<wire::MirrorObeyReply>> ask_to_accept(MirrorFollower& follower);
   /// Makes the others' datafile equal to this one's where a change has failed.
   job::Task<Result<void>> mend(DatafileId datafile, RangeLocks::Range range);
   job::Task<void> step_down(Errc why);
-  // The return of a member (primary_term_return.cc).
-  job::Task<Result<void>> catch_up(MirrorFollowerPtr follower);
-  job::Task<Result<void>> tell_fences(MirrorFollower& follower);
-  job::Task<Result<void>> collect_records(MirrorFollower& follower, MirrorCopier::Regions& regions);
-  job::Task<Result<void>> collect_all(MirrorCopier::Regions& regions);
-
   job::Task<Result<void>> window_of(MirrorFollowerPtr follower, std::uint64_t window, bool forget);
 
   Parts& parts_;
@@ -114,6 +107,8 @@ class PrimaryTerm {
   job::Gate gate_;
   Forwarder forwarder_;
   MirrorCopier copier_;
+  MemberAcceptance acceptance_;
+  MemberReturn returns_;
 };
 
 }  // namespace spate::io

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A member returns: it gets all changes from now on, and a copy of whatever changed while it was absent.
+#include "server/io/mirror/member_return.h"
+
 #include <algorithm>
 
 #include "log/fields.h"
 #include "log/log.h"
 #include "model/defect.h"
-#include "server/io/mirror/primary_term.h"
 #include "server/io/store.h"
 
 namespace spate::io {
@@ -18,7 +18,17 @@ constexpr std::size_t kPage = 4096;
 
 }  // namespace
 
-job::Task<void> PrimaryTerm::let_return(MirrorFollowerPtr follower) {
+MemberReturn::MemberReturn(MirrorHost& host, MirrorGroup& group, MemberAcceptance& acceptance, MirrorCopier& copier,
+                           job::StopSource& stopping, job::Gate& gate)
+    : parts_(host.parts()),
+      host_(host),
+      group_(group),
+      acceptance_(acceptance),
+      copier_(copier),
+      stopping_(stopping),
+      gate_(gate) {}
+
+job::Task<void> MemberReturn::run(MirrorFollowerPtr follower) {
   const job::Gate::Holder in(gate_);
   follower->returns = true;
   follower->failed = false;
@@ -46,8 +56,8 @@ job::Task<void> PrimaryTerm::let_return(MirrorFollowerPtr follower) {
     SPATE_LOG("server/io", info, "a member of a group has returned group={} target={}", group_.id, follower->target);
 }
 
-job::Task<Result<void>> PrimaryTerm::catch_up(MirrorFollowerPtr follower) {
-  SPATE_CO_TRY(const wire::MirrorObeyReply accepts, co_await ask_to_accept(*follower));
+job::Task<Result<void>> MemberReturn::catch_up(MirrorFollowerPtr follower) {
+  SPATE_CO_TRY(const wire::MirrorObeyReply accepts, co_await acceptance_.ask(*follower));
   if (accepts.verdict != wire::MirrorVerdict::kDone)
     co_return Error(Errc::kTryAgain, "the member does not accept this epoch yet");
   const bool lacks_all = (accepts.flags & wire::BeaconAnswer::kLacksAll) != 0;
@@ -77,7 +87,7 @@ job::Task<Result<void>> PrimaryTerm::catch_up(MirrorFollowerPtr follower) {
 }
 
 /// Adds the regions that the returning member has noted: it may be the only one that has changed them.
-job::Task<Result<void>> PrimaryTerm::collect_records(MirrorFollower& follower, MirrorCopier::Regions& regions) {
+job::Task<Result<void>> MemberReturn::collect_records(MirrorFollower& follower, MirrorCopier::Regions& regions) {
   wire::MirrorRecordsRequest request;
   request.group = group_.id;
   for (bool more = true; more;) {
@@ -100,7 +110,7 @@ job::Task<Result<void>> PrimaryTerm::collect_records(MirrorFollower& follower, M
   co_return Result<void>();
 }
 
-job::Task<Result<void>> PrimaryTerm::collect_all(MirrorCopier::Regions& regions) {
+job::Task<Result<void>> MemberReturn::collect_all(MirrorCopier::Regions& regions) {
   for (DatafileId after;;) {
     SPATE_CO_TRY(const std::vector<DatafileId> page, co_await group_.log.list(after, kPage));
     for (const DatafileId& datafile : page) regions[datafile].assign(1, ChangedRegion{datafile, true, 0});
@@ -109,7 +119,7 @@ job::Task<Result<void>> PrimaryTerm::collect_all(MirrorCopier::Regions& regions)
   }
 }
 
-job::Task<Result<void>> PrimaryTerm::tell_fences(MirrorFollower& follower) {
+job::Task<Result<void>> MemberReturn::tell_fences(MirrorFollower& follower) {
   wire::MirrorFencesRequest request;
   request.group = group_.id;
   for (ClientId after;;) {
