@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 
@@ -84,5 +85,7 @@ struct MirrorGroup {
     changed.reset();
   }
 };
+
+using MirrorGroups = std::map<TargetId, std::unique_ptr<MirrorGroup>>;
 
 }  // namespace spate::io

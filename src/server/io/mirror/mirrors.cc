@@ -25,14 +25,6 @@ bool names_server(const DataGroup& record, ServerId server) {
   return std::ranges::any_of(record.members, [server](const auto& m) { return server_of(m.target) == server; });
 }
 
-/// A primary whose process is new asks the serving members whether their processes are new, too. If all are, the
-/// primary need not wait for any of them.
-bool gets_beacon(const MirrorGroup& group, const GroupMember& member) {
-  if (member.target == group.self) return false;
-  if (group.term != nullptr) return true;
-  return group.fresh && group.is_primary() && member.state == MemberState::kServing;
-}
-
 }  // namespace
 
 Mirrors::Mirrors(Parts& parts, metrics::Registry& metrics)
@@ -43,10 +35,9 @@ Mirrors::Mirrors(Parts& parts, metrics::Registry& metrics)
       woken_(parts.executor),
       member_(*this, parts, stopping_, metrics),
       replacer_(*this),
-      gate_(parts.executor),
-      led_(metrics, "spate_server_io_groups_led"),
-      degraded_(metrics, "spate_server_io_groups_led_degraded"),
-      to_copy_(metrics, "spate_server_io_regions_to_copy") {}
+      beacons_(*this, stopping_, gate_),
+      gauges_(metrics),
+      gate_(parts.executor) {}
 
 Mirrors::~Mirrors() = default;
 
@@ -174,12 +165,12 @@ void Mirrors::look() {
   if (!reading_) job::spawn(gate_, read_records());
   if (now >= beacons_from_) {
     beacons_from_ = now + timing_.beacon;
-    send_beacons();
+    beacons_.send(groups_);
   }
   for (const auto& [id, group] : groups_) {
     if (!group->minded) job::spawn(gate_, mind(*group));
   }
-  show();
+  gauges_.show(groups_);
 }
 
 bool Mirrors::is_map_short() const {
@@ -233,76 +224,6 @@ job::Task<void> Mirrors::read_records() {
     SPATE_LOG("server/io", warn, "the records of groups cannot be read now error={}{}", found.error(), *more);
   }
   reading_ = false;
-}
-
-void Mirrors::send_beacons() {
-  std::map<ServerId, wire::MirrorBeaconRequest> all;
-  for (const auto& [id, group] : groups_) {
-    const PrimaryTerm* const term = group->term.get();
-    for (const GroupMember& member : group->record.members) {
-      if (!gets_beacon(*group, member)) continue;
-      wire::BeaconGroup beacon;
-      beacon.record = group->record;
-      if (term != nullptr) beacon.term = term->number();
-      if (term != nullptr) beacon.done_below = term->forwarder().done_below();
-      wire::MirrorBeaconRequest& request = all[server_of(member.target)];
-      request.groups.push_back(std::move(beacon));
-      if (request.groups.size() < wire::kMaxBeaconGroups) continue;
-      job::spawn(gate_, send_beacon(server_of(member.target), std::exchange(request, {})));
-    }
-  }
-  for (auto& [server, request] : all) {
-    if (!request.groups.empty()) job::spawn(gate_, send_beacon(server, std::move(request)));
-  }
-}
-
-job::Task<void> Mirrors::send_beacon(ServerId server, wire::MirrorBeaconRequest request) {
-  const MonoTime sent = parts_.executor.now();
-  rpc::CallOptions options;
-  options.deadline = sent + timing_.message;
-  options.priority = wire::Priority::kControl;
-  options.stop = stopping_;
-  const auto reply =
-      co_await peers_->call<wire::MirrorBeaconReply>(server, MirrorPeers::Lane::kBeacons, request, options);
-  if (!reply || reply->groups.size() != request.groups.size()) co_return;
-  for (std::size_t i = 0; i < request.groups.size(); ++i)
-    note_answer(request.groups[i].record.id, server, reply->groups[i], sent);
-}
-
-void Mirrors::note_answer(TargetId id, ServerId server, const wire::BeaconAnswer& answer, MonoTime sent) {
-  MirrorGroup* const group = find(id);
-  if (group == nullptr) return;
-  if ((answer.flags & wire::BeaconAnswer::kKnowsLater) != 0) contradicted();
-  if (group->term == nullptr) {
-    if ((answer.flags & wire::BeaconAnswer::kFresh) != 0) group->fresh_others.insert(server);
-    return;
-  }
-  for (const auto& [target, follower] : group->term->forwarder().followers()) {
-    if (follower->server != server) continue;
-    follower->heard = parts_.executor.now();
-    follower->answers = true;
-    follower->fresh = (answer.flags & wire::BeaconAnswer::kFresh) != 0;
-    if (follower->fresh && follower->state == MemberState::kJoining) follower->failed = true;
-    follower->lacks_all = (answer.flags & wire::BeaconAnswer::kLacksAll) != 0;
-    follower->goes = (answer.flags & wire::BeaconAnswer::kLeaves) != 0;
-    if ((answer.flags & wire::BeaconAnswer::kAcknowledged) != 0)
-      follower->acknowledged = std::max(follower->acknowledged, sent);
-  }
-}
-
-void Mirrors::show() {
-  std::int64_t led = 0;
-  std::int64_t degraded = 0;
-  std::int64_t to_copy = 0;
-  for (const auto& [id, group] : groups_) {
-    if (group->term == nullptr) continue;
-    ++led;
-    if (!group->record.is_whole()) ++degraded;
-    to_copy += static_cast<std::int64_t>(group->term->to_copy());
-  }
-  led_.set(led);
-  degraded_.set(degraded);
-  to_copy_.set(to_copy);
 }
 
 }  // namespace spate::io

@@ -8,6 +8,8 @@
 
 #include "group/timing.h"
 #include "job/gate.h"
+#include "server/io/mirror/beacons.h"
+#include "server/io/mirror/group_gauges.h"
 #include "server/io/mirror/group_record_client.h"
 #include "server/io/mirror/member.h"
 #include "server/io/mirror/member_replacer.h"
@@ -74,10 +76,6 @@ class Mirrors final : public MirrorHost {
   void look();
   job::Task<void> read_records();
   bool is_map_short() const;
-  void send_beacons();
-  job::Task<void> send_beacon(ServerId server, wire::MirrorBeaconRequest request);
-  void note_answer(TargetId group, ServerId server, const wire::BeaconAnswer& answer, MonoTime sent);
-  void show();
 
   // The life of a group (mirrors_groups.cc).
   job::Task<void> mind(MirrorGroup& group);
@@ -104,7 +102,7 @@ class Mirrors final : public MirrorHost {
   std::unique_ptr<MirrorPeers> peers_;
   ServerId self_;
   CopyPace pace_;
-  std::map<TargetId, std::unique_ptr<MirrorGroup>> groups_;
+  MirrorGroups groups_;
   std::set<TargetId> asked_for_;  // unknown groups that requests name
   bool leaving_ = false;          // the process is about to end
   bool doubt_ = false;            // some record may be out of date
@@ -120,10 +118,9 @@ class Mirrors final : public MirrorHost {
   job::StopSource stopping_;
   MirrorMember member_;
   MemberReplacer replacer_;
+  Beacons beacons_;
+  GroupGauges gauges_;
   job::Gate gate_;
-  metrics::Gauge led_;
-  metrics::Gauge degraded_;
-  metrics::Gauge to_copy_;
 };
 
 }  // namespace spate::io
