@@ -23,6 +23,16 @@ bool may_be_a_name(std::string_view component) {
   return component.size() <= kMaxNameBytes && component.find('\0') == std::string_view::npos;
 }
 
+/// Whether anything in the reply was recalled or changed after event number `since`.
+bool recalled_since(const RecentEvents& events, std::uint64_t since, const wire::LookupLeaseReply& reply) {
+  if (events.too_long_ago(since)) return true;
+  return events.any_since(since, [&](const RecentEvents::Event& event) {
+    if (reply.object && reply.object->attributes.handle == event.object) return true;
+    return std::any_of(reply.steps.begin(), reply.steps.end(),
+                       [&](const wire::LeaseStep& step) { return step.directory == event.object; });
+  });
+}
+
 /// A copy that may be used for a shorter time is of no use for its holder.
 constexpr Duration kLeastCopyTime = std::chrono::milliseconds(10);
 
@@ -171,15 +181,6 @@ AttributeCache::Lookup AttributeCache::begin_lookup() {
   return {clock_.now(), events_.count()};
 }
 
-bool AttributeCache::recalled_since(const Lookup& lookup, const wire::LookupLeaseReply& reply) const {
-  if (events_.too_long_ago(lookup.events_before)) return true;
-  return events_.any_since(lookup.events_before, [&](const RecentEvents::Event& event) {
-    if (reply.object && reply.object->attributes.handle == event.object) return true;
-    return std::any_of(reply.steps.begin(), reply.steps.end(),
-                       [&](const wire::LeaseStep& step) { return step.directory == event.object; });
-  });
-}
-
 void AttributeCache::meet_table(std::uint64_t table, std::uint32_t lease_ms) {
   if (table_ != 0 && table_ != table) drop_all();
   table_ = table;
@@ -190,7 +191,7 @@ void AttributeCache::end_lookup(const Lookup& lookup, const wire::LookupLeaseRep
   const std::lock_guard lock(mutex_);
   if (reply != nullptr && reply->granted) {
     meet_table(reply->table, reply->lease_ms);
-    if (!recalled_since(lookup, *reply)) keep(*reply, lookup.asked + usable());
+    if (!recalled_since(events_, lookup.events_before, *reply)) keep(*reply, lookup.asked + usable());
     listing_credit_.used();  // a listing might have brought it
   }
   --looking_;

@@ -25,6 +25,9 @@ namespace spate::client {
 /// until this client changes them. The cache answers only for the session's credential, because the server checked that
 /// credential's right to look up each name when it granted the name. Thread-safe, so a hit needs no executor. Sends no
 /// messages. Options::on decides for the whole life of the cache whether it keeps anything.
+///
+/// One lock guards everything, because each answer depends on all of it. So lookups, listings and own changes are
+/// chapters of one class (a source file each), and what can be told apart is in the classes of its members.
 class AttributeCache {
  public:
   struct Options {
@@ -143,16 +146,11 @@ class AttributeCache {
   Duration copy_time(const CachedObject& object, MonoTime now) const;
 
   void keep(const wire::LookupLeaseReply& reply, MonoTime until);
-  bool recalled_since(const Lookup& lookup, const wire::LookupLeaseReply& reply) const;
   void keep_page(const Lookup& lookup, Handle directory, const wire::ListLeaseReply& reply);
   void keep_listed(CachedObject& directory, const wire::LeaseStep& name, wire::ObjectReply object, MonoTime until);
 
-  void plan_place(PendingChange& change, const ChangePlan::ChangedName& place);
   void keep_changed(const PendingChange& change, const wire::Touched& touched, const wire::Granted& granted,
                     OpenedFile opened);
-  bool newer_known(const PendingChange& change, Handle object, std::uint64_t order) const;
-  void forget_changed(Handle object, std::uint64_t order, bool entries_only);
-  void keep_moved_names(const wire::Touched& touched);
 
   const Options options_;
   const Clock& clock_;

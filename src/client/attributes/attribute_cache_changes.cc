@@ -50,28 +50,27 @@ void note_writing(const PendingChange& change, const OpenedFile& opened, Handle 
   }
 }
 
-}  // namespace
-
 /// A caller that keeps names has moved its copies along with the objects. The copies now depend on the lease of the new
 /// directory, which must last as long as they are used.
-void AttributeCache::keep_moved_names(const wire::Touched& touched) {
-  if (!copies_.any_names() || touched.names.size() < 2) return;
+void keep_moved_names(CachedObjects& objects, ExportedCopies& copies, const wire::Touched& touched) {
+  if (!copies.any_names() || touched.names.size() < 2) return;
   MonoTime until;
   MonoTime all_kept_until = MonoTime::never();
   for (const wire::TouchedName& name : touched.names) {
-    const CachedObject* const directory = objects_.find(name.directory);
-    if (directory == nullptr) return copies_.drop_names();
+    const CachedObject* const directory = objects.find(name.directory);
+    if (directory == nullptr) return copies.drop_names();
     const NameCopies& given = directory->name_copies;
-    if (copies_.has_names(given)) until = std::max(until, given.until);
-    all_kept_until = std::min(all_kept_until, objects_.end_of(*directory));
+    if (copies.has_names(given)) until = std::max(until, given.until);
+    all_kept_until = std::min(all_kept_until, objects.end_of(*directory));
   }
   if (until == MonoTime()) return;  // there were no copies of their names
-  if (all_kept_until < until) return copies_.drop_names();
+  if (all_kept_until < until) return copies.drop_names();
   for (const wire::TouchedName& name : touched.names)
-    copies_.export_name(objects_.find(name.directory)->name_copies, until);
+    copies.export_name(objects.find(name.directory)->name_copies, until);
 }
 
-void AttributeCache::plan_place(PendingChange& change, const ChangePlan::ChangedName& place) {
+/// Adds to `change` what a change of this name may touch, as far as the cache knows it.
+void plan_place(CachedObjects& objects, MonoTime now, const ChangePlan::ChangedName& place, PendingChange& change) {
   const Handle start = place.where->start;
   const std::string_view path = place.where->path;
   if (path.empty() && !place.entry) return change.objects.push_back(start);
@@ -84,7 +83,7 @@ void AttributeCache::plan_place(PendingChange& change, const ChangePlan::Changed
     change.names.push_back({start, std::string(path)});
     if (place.fresh) return;
   }
-  const CachedObject* const directory = objects_.use(start, clock_.now());
+  const CachedObject* const directory = objects.use(start, now);
   const bool none = directory == nullptr || !directory->names.contains(path);
   if (none && (directory == nullptr || !directory->complete)) {
     change.all = true;
@@ -98,6 +97,25 @@ void AttributeCache::plan_place(PendingChange& change, const ChangePlan::Changed
   if (name.object) change.objects.push_back(name.object);
 }
 
+/// Whether the object was recalled, or changed by a later own change, since `change` began.
+bool newer_known(const RecentEvents& events, const PendingChange& change, Handle object, std::uint64_t order) {
+  if (events.too_long_ago(change.events_before)) return true;
+  return events.any_since(change.events_before, [&](const RecentEvents::Event& event) {
+    return event.object == object && (event.order == 0 || event.order > order);
+  });
+}
+
+/// Forgets the object's attributes, unless a later change has renewed them. If only entries changed, the rights to look
+/// up names are as before.
+void forget_changed(CachedObjects& objects, Handle object, std::uint64_t order, bool entries_only) {
+  CachedObject* const found = objects.find(object);
+  if (found == nullptr || (order != 0 && found->order > order)) return;
+  if (!entries_only) return objects.drop(object);
+  found->reply.reset();
+}
+
+}  // namespace
+
 AttributeCache::ChangePtr AttributeCache::begin_change(const ChangePlan& plan) {
   const std::lock_guard lock(mutex_);
   PendingChange change;
@@ -106,7 +124,7 @@ AttributeCache::ChangePtr AttributeCache::begin_change(const ChangePlan& plan) {
   change.all = !plan.known;
   change.data = plan.data;
   change.objects = plan.objects;
-  for (const ChangePlan::ChangedName& place : plan.places) plan_place(change, place);
+  for (const ChangePlan::ChangedName& place : plan.places) plan_place(objects_, change.asked, place, change);
   return changes_.begin(std::move(change));
 }
 
@@ -119,14 +137,6 @@ void AttributeCache::end_change(ChangePtr ended, const wire::Touched* touched, c
   forget_events();
 }
 
-/// Whether the object was recalled, or changed by a later own change, since `change` began.
-bool AttributeCache::newer_known(const PendingChange& change, Handle object, std::uint64_t order) const {
-  if (events_.too_long_ago(change.events_before)) return true;
-  return events_.any_since(change.events_before, [&](const RecentEvents::Event& event) {
-    return event.object == object && (event.order == 0 || event.order > order);
-  });
-}
-
 void AttributeCache::keep_changed(const PendingChange& change, const wire::Touched& touched,
                                   const wire::Granted& granted, OpenedFile opened) {
   if (granted.granted) meet_table(granted.table, granted.lease_ms);
@@ -134,11 +144,11 @@ void AttributeCache::keep_changed(const PendingChange& change, const wire::Touch
   std::vector<Handle> kept;  // directories of which names are kept, too
   for (const Handle object : touched.objects) {
     const wire::GrantedObject* const found = granted.granted ? granted_of(granted, object) : nullptr;
-    const bool current = found != nullptr && !newer_known(change, object, order);
+    const bool current = found != nullptr && !newer_known(events_, change, object, order);
     note(object, order);
     copies_.drop_attributes(object);
     if (!current) {
-      forget_changed(object, order, names_any_of(touched, object));
+      forget_changed(objects_, object, order, names_any_of(touched, object));
       continue;
     }
     CachedObject& renewed = objects_.renewed(object, change.asked + usable());
@@ -157,17 +167,8 @@ void AttributeCache::keep_changed(const PendingChange& change, const wire::Touch
   for (const wire::LeaseStep& step : granted.names) {
     if (holds(kept, step.directory)) keep_granted_name(objects_, step);
   }
-  keep_moved_names(touched);
+  keep_moved_names(objects_, copies_, touched);
   objects_.make_room();
-}
-
-/// Forgets the object's attributes, unless a later change has renewed them. If only entries changed, the rights to look
-/// up names are as before.
-void AttributeCache::forget_changed(Handle object, std::uint64_t order, bool entries_only) {
-  CachedObject* const found = objects_.find(object);
-  if (found == nullptr || (order != 0 && found->order > order)) return;
-  if (!entries_only) return objects_.drop(object);
-  found->reply.reset();
 }
 
 }  // namespace spate::client

@@ -6,6 +6,7 @@
 #include "client/attributes/attribute_cache.h"
 
 namespace spate::client {
+
 bool AttributeCache::worth_listing(Handle directory) const {
   if (!options_.on || options_.listings == Listings::kNames) return false;
   const std::lock_guard lock(mutex_);
