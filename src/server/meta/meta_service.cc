@@ -75,11 +75,12 @@ void MetaService::fill_table() {
                 [core = &core_](rpc::Call& call, ByteView body) { return meta_repair(*core, call, body); });
   serve(kReaders, this, &MetaService::keep_alive);
   serve(kReaders, this, &MetaService::end_session);
-  serve(kReaders, this, &MetaService::lock_row<wire::LockRequest, wire::LockReply, &Locks::lock>);
-  serve(kReaders, this, &MetaService::lock_row<wire::LockTestRequest, wire::LockTestReply, &Locks::test>);
-  serve(kReaders, this, &MetaService::lock_row<wire::LockCancelRequest, wire::LockCancelReply, &Locks::cancel>);
+  serve(kReaders, this, &MetaService::lock_row<wire::LockRequest, wire::LockReply, &LockManager::lock>);
+  serve(kReaders, this, &MetaService::lock_row<wire::LockTestRequest, wire::LockTestReply, &LockManager::test>);
+  serve(kReaders, this, &MetaService::lock_row<wire::LockCancelRequest, wire::LockCancelReply, &LockManager::cancel>);
   serve(kReaders, this, &MetaService::fetch_events);
-  serve(kReaders, this, &MetaService::lock_row<wire::LockReclaimRequest, wire::LockReclaimReply, &Locks::reclaim>);
+  serve(kReaders, this,
+        &MetaService::lock_row<wire::LockReclaimRequest, wire::LockReclaimReply, &LockManager::reclaim>);
   serve(rpc::Access::kOperators, this, &MetaService::revoke_keys);
   serve(rpc::Access::kServersOnly, this, &MetaService::reserve_server);
   serve(rpc::Access::kServersOnly, this, &MetaService::join_server);

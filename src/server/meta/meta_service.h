@@ -4,6 +4,7 @@
 
 #include "rpc/service.h"
 #include "server/meta/core/core.h"
+#include "server/meta/locks/lock_manager.h"
 
 namespace spate::meta {
 
@@ -14,8 +15,8 @@ namespace spate::meta {
 /// executor.
 class MetaService final : public rpc::Service {
  public:
-  /// `core` outlives it.
-  explicit MetaService(MetaCore& core) : core_(core) { fill_table(); }
+  /// Both outlive it. `locks` null: lock requests are refused.
+  explicit MetaService(MetaCore& core, LockManager* locks = nullptr) : core_(core), locks_(locks) { fill_table(); }
   MetaService(const MetaService&) = delete;
   MetaService& operator=(const MetaService&) = delete;
 
@@ -55,15 +56,15 @@ class MetaService final : public rpc::Service {
   job::Task<Result<wire::ListFencesReply>> list_fences(rpc::Call& call, wire::ListFencesRequest request);
 
   /// Adds a row of the part `locks`.
-  template <typename Request, typename Reply, job::Task<Result<Reply>> (Locks::*Function)(rpc::Call&, Request)>
+  template <typename Request, typename Reply, job::Task<Result<Reply>> (LockManager::*Function)(rpc::Call&, Request)>
   job::Task<Result<Reply>> lock_row(rpc::Call& call, Request request) {
-    Locks* const locks = core_.parts().locks;
-    if (locks == nullptr) co_return Error::told(Errc::kNotSupported, "this server keeps no locks");
-    auto reply = co_await (locks->*Function)(call, std::move(request));
+    if (locks_ == nullptr) co_return Error::told(Errc::kNotSupported, "this server keeps no locks");
+    auto reply = co_await (locks_->*Function)(call, std::move(request));
     co_return reply;
   }
 
   MetaCore& core_;
+  LockManager* const locks_;
 };
 
 }  // namespace spate::meta

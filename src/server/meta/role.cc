@@ -14,7 +14,7 @@ MetaRole::MetaRole(MetaOptions options, job::KeyvalContext& store, Random& rando
       sessions_(core_, answers_, opens_),
       intent_recovery_(core_),
       removals_(core_, metrics),
-      service_(core_) {
+      service_(core_, &locks_) {
   core_.attach({&io, &sessions_, &answers_, &opens_, &removals_, &intent_recovery_, &locks_, &leases_, &events_});
 }
 

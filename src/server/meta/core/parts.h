@@ -12,7 +12,6 @@
 #include "server/meta/store/records.h"
 #include "wire/event_messages.h"
 #include "wire/lease_messages.h"
-#include "wire/lock_messages.h"
 #include "wire/membership_messages.h"
 #include "wire/meta_messages.h"
 
@@ -63,7 +62,8 @@ class IoServers {
 
 /// Records which session has which file open. All changes are part of the operation's own transaction.
 ///
-/// An interface, since names/ opens files and session/, where OpenTable is, includes names/.
+/// An interface, since names/ opens files and session/, where OpenTable is, includes names/. Tests of names/ stand in
+/// for it, too.
 class Opens {
  public:
   virtual ~Opens() = default;
@@ -97,7 +97,8 @@ class Opens {
 /// An operation asks admit() when its request arrives, and check() in each run, since the session may end while the
 /// operation waits.
 ///
-/// An interface, since core/ admits requests and session/, where SessionTable is, includes core/.
+/// An interface, since core/ admits requests and session/, where SessionTable is, includes core/. Tests of core/ and
+/// names/ stand in for it, too: their requests come from clients without sessions.
 class Sessions {
  public:
   virtual ~Sessions() = default;
@@ -125,20 +126,17 @@ class Sessions {
   virtual void end_sessions_of(const KeyId& /*key*/) {}
 };
 
-/// Records which session has locked what. A lock request changes nothing in the store, so it has a sequence of its own.
+/// What sessions hold in memory only: locks, or leases. The store knows which sessions may hold any.
 ///
-/// An interface, since session/ releases the locks of an ended session and locks/, where LockManager is, includes
-/// session/.
-class Locks {
+/// An interface with an implementation for each of both: session/ releases what an ended session held, and locks/ and
+/// leases/ include session/.
+class SessionHoldings {
  public:
-  virtual ~Locks() = default;
-  virtual job::Task<Result<wire::LockReply>> lock(rpc::Call& call, wire::LockRequest request) = 0;
-  virtual job::Task<Result<wire::LockTestReply>> test(rpc::Call& call, wire::LockTestRequest request) = 0;
-  virtual job::Task<Result<wire::LockCancelReply>> cancel(rpc::Call& call, wire::LockCancelRequest request) = 0;
-  virtual job::Task<Result<wire::LockReclaimReply>> reclaim(rpc::Call& call, wire::LockReclaimRequest request) = 0;
-  /// Clients that may have had locks before the restart, from the store.
+  virtual ~SessionHoldings() = default;
+  /// Clients that may have held any before the restart, from the store.
   virtual std::vector<ClientId> noted() const { return {}; }
-  /// The client's epochs below this one have been fenced. Their locks pass to waiting owners. Repeatable.
+  /// The client's epochs below this one have ended: what they held passes to others that wait for it. Locks are
+  /// released only when the io servers have fenced those epochs. Repeatable.
   virtual job::Task<Result<void>> release(ClientId client, std::uint32_t below_epoch, job::StopToken stop) = 0;
 };
 
@@ -148,10 +146,10 @@ class Locks {
 /// if the commit succeeded -> end_change() for the same objects. Between begin_change() and end_change() nobody gets a
 /// lease on the object by looking it up. So no client keeps a copy from before the commit after it.
 ///
-/// An interface, since core/ recalls leases and leases/, where LeaseManager is, includes core/.
-class Leases {
+/// An interface, since core/ recalls leases and leases/, where LeaseManager is, includes core/. Tests of names/ stand
+/// in for it, too: a recall of theirs ends when the test wants.
+class Leases : public SessionHoldings {
  public:
-  virtual ~Leases() = default;
   virtual job::Task<Result<wire::LookupLeaseReply>> look_up(Operation& operation,
                                                             const wire::LookupLeaseRequest& request) = 0;
   virtual job::Task<Result<wire::ListLeaseReply>> list(Operation& operation, const wire::ListLeaseRequest& request) = 0;
@@ -170,15 +168,12 @@ class Leases {
   virtual void heard(ClientId client, std::uint32_t epoch, bool knows_table) = 0;
   /// The session has dropped its copy of the object that this event recalled.
   virtual void acknowledged(ClientId client, std::uint32_t epoch, const wire::SessionEvent& event) = 0;
-  /// Clients that may have had leases before the restart, from the store.
-  virtual std::vector<ClientId> noted() const { return {}; }
-  /// The client's epochs below this one have ended. Repeatable.
-  virtual job::Task<Result<void>> release(ClientId client, std::uint32_t below_epoch, job::StopToken stop) = 0;
 };
 
 /// Deletes datafiles of removed files in the background.
 ///
-/// An interface, since names/ reports removals, and background/, where RemovalQueue is, lies above names/.
+/// An interface, since names/ reports removals, and background/, where RemovalQueue is, lies above names/. Tests of
+/// names/ stand in for it, too: they look at what is reported.
 class Removals {
  public:
   virtual ~Removals() = default;
@@ -195,7 +190,7 @@ class Removals {
 /// mtime of files that nobody writes any more.
 ///
 /// An interface, since core/ and names/ wait for truncations and background/, where FileIntentRecovery is, includes
-/// both.
+/// both. Tests of names/ stand in for it, too.
 class IntentRecovery {
  public:
   virtual ~IntentRecovery() = default;
@@ -222,9 +217,9 @@ struct MetaParts {
   Opens* opens = nullptr;
   Removals* removals = nullptr;
   IntentRecovery* intent_recovery = nullptr;
-  Locks* locks = nullptr;           // null: lock requests are refused
-  Leases* leases = nullptr;         // null: none are given
-  SessionEvents* events = nullptr;  // null: none are told
+  SessionHoldings* locks = nullptr;  // null: none are held
+  Leases* leases = nullptr;          // null: none are given
+  SessionEvents* events = nullptr;   // null: none are told
 };
 
 }  // namespace spate::meta

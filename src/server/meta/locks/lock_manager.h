@@ -10,6 +10,7 @@
 #include "server/meta/locks/lock_table.h"
 #include "server/meta/session/recovery_markers.h"
 #include "server/meta/session/session_events.h"
+#include "wire/lock_messages.h"
 
 namespace spate::meta {
 
@@ -17,17 +18,18 @@ namespace spate::meta {
 /// granted until each of those sessions has reclaimed its locks, and its earlier epochs have been released. One
 /// executor; pinned. Life cycle: construct -> start() awaited -> requests; release() when a session's epoch has been
 /// fenced.
-class LockManager final : public Locks {
+class LockManager final : public SessionHoldings {
  public:
   LockManager(MetaCore& core, SessionEvents& events, LockLimits limits = {});
 
   /// Call it before SessionTable::start(), which begins to release locks.
   job::Task<Result<void>> start();
 
-  job::Task<Result<wire::LockReply>> lock(rpc::Call& call, wire::LockRequest request) override;
-  job::Task<Result<wire::LockTestReply>> test(rpc::Call& call, wire::LockTestRequest request) override;
-  job::Task<Result<wire::LockCancelReply>> cancel(rpc::Call& call, wire::LockCancelRequest request) override;
-  job::Task<Result<wire::LockReclaimReply>> reclaim(rpc::Call& call, wire::LockReclaimRequest request) override;
+  // A lock request changes nothing in the store, so it has a sequence of its own.
+  job::Task<Result<wire::LockReply>> lock(rpc::Call& call, wire::LockRequest request);
+  job::Task<Result<wire::LockTestReply>> test(rpc::Call& call, wire::LockTestRequest request);
+  job::Task<Result<wire::LockCancelReply>> cancel(rpc::Call& call, wire::LockCancelRequest request);
+  job::Task<Result<wire::LockReclaimReply>> reclaim(rpc::Call& call, wire::LockReclaimRequest request);
   std::vector<ClientId> noted() const override;
   job::Task<Result<void>> release(ClientId client, std::uint32_t below_epoch, job::StopToken stop) override;
 

@@ -188,7 +188,7 @@ job::Task<Result<void>> SessionTable::release_once(Session& session) {
 }
 
 job::Task<Result<void>> SessionTable::release_locks(ClientId client, std::uint32_t below_epoch) {
-  Locks* const locks = core_.parts().locks;
+  SessionHoldings* const locks = core_.parts().locks;
   if (locks == nullptr) co_return {};
   // If they were carried out later, they would cut data of the next holders of the locks.
   if (!planted(Defect::kCutAfterRelease)) {
