@@ -23,8 +23,8 @@ std::string_view label_of(const metrics::Sample& sample, std::string_view label)
 
 /// The kind of load that the operation `op` counts as. Nothing if it is no load, or only a newer server knows it.
 std::optional<wire::LoadKind> kind_of(std::string_view op) {
-#define SPATE_DASHBOARD_OP(id, number, text) \
-  if (op == text) return rpc::load_kind(wire::Op::k##id);
+#define SPATE_DASHBOARD_OP(id, number, text, ...) \
+  if (op == #text) return rpc::load_kind(wire::Op::k##id);
   SPATE_OPERATIONS(SPATE_DASHBOARD_OP)
 #undef SPATE_DASHBOARD_OP
   return std::nullopt;

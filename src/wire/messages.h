@@ -28,7 +28,7 @@ namespace spate::wire {
 /// not compile.
 template <typename Visitor>
 void for_each_operation(Visitor&& visit) {
-#define SPATE_MESSAGES_VISIT(id, number, text)            \
+#define SPATE_MESSAGES_VISIT(id, ...)                     \
   static_assert(id##Request::kOp == Op::k##id);           \
   static_assert(!std::is_same_v<id##Request, id##Reply>); \
   visit.template operator()<id##Request, id##Reply>(Op::k##id);

@@ -13,7 +13,7 @@ namespace {
 using wire::Op;
 
 constexpr std::array kOps = {
-#define SPATE_OP_OF(id, number, text) Op::k##id,
+#define SPATE_OP_OF(id, ...) Op::k##id,
     SPATE_OPERATIONS(SPATE_OP_OF)
 #undef SPATE_OP_OF
 };

@@ -50,8 +50,8 @@ bool write_golden(const fs::path& folder) {
 
 /// The number of the operation of an item such as "wire/create.request"; 0: it belongs to none.
 std::uint8_t operation_of(const std::string& name) {
-#define SPATE_SEED_OP(id, number, text) \
-  if (name.starts_with("wire/" text ".")) return number;
+#define SPATE_SEED_OP(id, number, text, ...) \
+  if (name.starts_with("wire/" #text ".")) return number;
   SPATE_OPERATIONS(SPATE_SEED_OP)
 #undef SPATE_SEED_OP
   return 0;

@@ -116,7 +116,7 @@ def structures(root):
 
 def operations(root):
     text = (root / "src/wire/op.h").read_text(encoding="utf-8")
-    return {name: (int(number), enumerator) for enumerator, number, name in re.findall(r'X\((\w+), (\d+), "(\w+)"\)', text)}
+    return {name: (int(number), enumerator) for enumerator, number, name in re.findall(r'X\((\w+), (\d+), (\w+)(?:, k\w+)?\)', text)}
 
 
 def line_of_structure(name, fields):

@@ -11,10 +11,6 @@
 
 namespace spate::meta {
 
-/// One page of records of one kind. kInvalidArgument for a cursor that no earlier page returned.
-Outcome<wire::MetaScanReply> meta_scan(Operation& operation, const wire::MetaScanRequest& request);
-/// Compares these datafiles with the inodes.
-Outcome<wire::MetaJudgeReply> meta_judge(Operation& operation, const wire::MetaJudgeRequest& request);
 /// Runs a repair request: either a transaction, or a wait for work that is stuck.
 job::Task<Result<Bytes>> meta_repair(MetaCore& core, rpc::Call& call, ByteView request);
 
