@@ -42,15 +42,15 @@ job::Task<void> Client::stop() {
   co_await cluster_.stop(limits);
 }
 
-template <typename Reply, typename Request>
+template <typename Request>
 job::Task<Result<void>> Client::change(const Request& request) {
-  SPATE_CO_TRY(std::ignore, co_await cluster_.change<Reply>(request, session().limits()));
+  SPATE_CO_TRY(std::ignore, co_await cluster_.change(request, session().limits()));
   co_return Result<void>();
 }
 
 template <typename Request>
 job::Task<Result<Attributes>> Client::change_object(const Request& request) {
-  SPATE_CO_TRY(auto reply, co_await cluster_.change<wire::ObjectReply>(request, session().limits()));
+  SPATE_CO_TRY(auto reply, co_await cluster_.change(request, session().limits()));
   co_return std::move(reply.attributes);
 }
 
@@ -58,7 +58,7 @@ job::Task<Result<wire::ObjectReply>> Client::access(NamePath where, std::uint8_t
   wire::AccessRequest request;
   request.where = std::move(where);
   request.want = want;
-  auto reply = co_await session().ask<wire::AccessReply>(request, session().limits());
+  auto reply = co_await session().ask(request, session().limits());
   co_return reply;
 }
 
@@ -67,7 +67,7 @@ job::Task<Result<wire::ObjectReply>> Client::lookup_and_keep(NamePath where) {
   wire::LookupLeaseRequest request;
   request.where = std::move(where);
   const AttributeCache::Lookup lookup = cache.begin_lookup();
-  auto reply = co_await session().ask<wire::LookupLeaseReply>(request, session().limits(), kLookupRoom);
+  auto reply = co_await session().ask(request, session().limits(), kLookupRoom);
   cache.end_lookup(lookup, reply ? &*reply : nullptr);
   if (!reply) co_return std::move(reply).error();
   if (reply->granted) cluster_.events().start();
@@ -92,7 +92,7 @@ job::Task<Result<wire::ObjectReply>> Client::lookup(NamePath where) {
 job::Task<Result<wire::ObjectReply>> Client::look_again(NamePath where, Limits limits) {
   wire::LookupRequest request;
   request.where = std::move(where);
-  auto reply = co_await session().ask<wire::LookupReply>(request, limits);
+  auto reply = co_await session().ask(request, limits);
   co_return reply;
 }
 
@@ -124,7 +124,7 @@ job::Task<Result<Attributes>> Client::setattr(wire::SetattrRequest request) {
       request.data = wire::DataSummary{now.size, now.allocated_bytes, now.mtime, now.change_sum};
     }
   }
-  SPATE_CO_TRY(auto reply, co_await cluster_.change<wire::SetattrReply>(request, limits));
+  SPATE_CO_TRY(auto reply, co_await cluster_.change(request, limits));
   if (!reply.layout) co_return reply.attributes;
   auto complete = co_await complete_attributes(cluster_, reply.attributes, *reply.layout, limits);
   if (complete.code() == Errc::kStaleHandle) co_return reply.attributes;  // changed, and removed since
@@ -192,7 +192,7 @@ job::Task<Result<std::unique_ptr<File>>> Client::create(NamePath where, std::uin
   request.open_flags = open_flags;
   if (request.layout.distribution) request.open_flags |= wire::kOpenDistribution;
   if (!wire::fit_create(request.open_flags)) co_return Error(Errc::kInvalidArgument, "flags of a create");
-  auto reply = co_await cluster_.change<wire::CreateReply>(request, session().limits());
+  auto reply = co_await cluster_.change(request, session().limits());
   // In a create the server derives the owner itself. A later open must state the owner.
   const bool for_user =
       (request.attributes.mode & wire::NewAttributes::kOnBehalf) != 0 && request.attributes.uid.value_or(0) != 0;
@@ -203,7 +203,7 @@ job::Task<Result<std::unique_ptr<File>>> Client::create(NamePath where, std::uin
 }
 
 job::Task<Result<Attributes>> Client::make_node(wire::CreateRequest request) {
-  SPATE_CO_TRY(auto reply, co_await cluster_.change<wire::CreateReply>(request, session().limits()));
+  SPATE_CO_TRY(auto reply, co_await cluster_.change(request, session().limits()));
   co_return reply.object.attributes;
 }
 
@@ -235,14 +235,14 @@ job::Task<Result<Attributes>> Client::link(NamePath existing, NamePath where) {
 job::Task<Result<void>> Client::unlink(NamePath where) {
   wire::UnlinkRequest request;
   request.where = std::move(where);
-  auto done = co_await change<wire::UnlinkReply>(request);
+  auto done = co_await change(request);
   co_return done;
 }
 
 job::Task<Result<void>> Client::rmdir(NamePath where) {
   wire::RmdirRequest request;
   request.where = std::move(where);
-  auto done = co_await change<wire::RmdirReply>(request);
+  auto done = co_await change(request);
   co_return done;
 }
 
@@ -251,7 +251,7 @@ job::Task<Result<void>> Client::rename(NamePath from, NamePath to, std::uint8_t 
   request.from = std::move(from);
   request.to = std::move(to);
   request.flags = flags;
-  auto done = co_await change<wire::RenameReply>(request);
+  auto done = co_await change(request);
   co_return done;
 }
 
@@ -259,7 +259,7 @@ job::Task<Result<void>> Client::truncate(NamePath where, std::uint64_t size) {
   wire::TruncateRequest request;
   request.where = std::move(where);
   request.size = size;
-  SPATE_CO_TRY(auto reply, co_await cluster_.change<wire::TruncateReply>(request, session().limits()));
+  SPATE_CO_TRY(auto reply, co_await cluster_.change(request, session().limits()));
   if (reply.layout) {
     const auto slots = static_cast<std::uint32_t>(reply.layout->slots.size());
     cluster_.unsynced().note_cut(reply.attributes.handle, slots);
@@ -280,7 +280,7 @@ job::Task<Result<wire::ReaddirReply>> Client::list_and_keep(const wire::ReaddirR
   list.cookie = request.cookie;
   list.max_entries = request.max_entries;
   const AttributeCache::Lookup lookup = cache.begin_lookup();
-  auto reply = co_await session().ask<wire::ListLeaseReply>(list, session().limits(), kReaddirRoom);
+  auto reply = co_await session().ask(list, session().limits(), kReaddirRoom);
   cache.end_listing(lookup, request.handle, reply ? &*reply : nullptr);
   if (!reply) co_return std::move(reply).error();
   if (reply->granted) cluster_.events().start();
@@ -293,7 +293,7 @@ job::Task<Result<wire::ReaddirReply>> Client::page_of(const wire::ReaddirRequest
     auto kept = co_await list_and_keep(request);
     co_return kept;
   }
-  auto reply = co_await session().ask<wire::ReaddirReply>(request, session().limits(), kReaddirRoom);
+  auto reply = co_await session().ask(request, session().limits(), kReaddirRoom);
   co_return reply;
 }
 
@@ -329,12 +329,12 @@ job::Task<Result<Bytes>> Client::getxattr(NamePath where, std::string name) {
   wire::GetxattrRequest request;
   request.where = std::move(where);
   request.name = std::move(name);
-  SPATE_CO_TRY(auto reply, co_await session().ask<wire::GetxattrReply>(request, session().limits(), kXattrRoom));
+  SPATE_CO_TRY(auto reply, co_await session().ask(request, session().limits(), kXattrRoom));
   co_return std::move(reply.value);
 }
 
 job::Task<Result<void>> Client::setxattr(wire::SetxattrRequest request) {
-  auto done = co_await change<wire::SetxattrReply>(request);
+  auto done = co_await change(request);
   co_return done;
 }
 
@@ -343,7 +343,7 @@ job::Task<Result<std::vector<std::string>>> Client::listxattr(NamePath where) {
   if (const auto* const known = before ? xattrs_.find(*before) : nullptr) co_return *known;
   wire::ListxattrRequest request;
   request.where = where;
-  SPATE_CO_TRY(auto reply, co_await session().ask<wire::ListxattrReply>(request, session().limits(), kXattrRoom));
+  SPATE_CO_TRY(auto reply, co_await session().ask(request, session().limits(), kXattrRoom));
   if (before && kept_state(where) == before) xattrs_.keep(*before, reply.names);  // unchanged in the meantime
   co_return std::move(reply.names);
 }
@@ -352,7 +352,7 @@ job::Task<Result<void>> Client::removexattr(NamePath where, std::string name) {
   wire::RemovexattrRequest request;
   request.where = std::move(where);
   request.name = std::move(name);
-  auto done = co_await change<wire::RemovexattrReply>(request);
+  auto done = co_await change(request);
   co_return done;
 }
 
@@ -376,7 +376,7 @@ job::Task<Result<SpaceUse>> Client::space_of_those_there(Duration timeout) {
 
 job::Task<Result<void>> Client::sync() {
   const wire::MetaSyncRequest request;
-  SPATE_CO_TRY(std::ignore, co_await session().ask<wire::MetaSyncReply>(request, session().limits()));
+  SPATE_CO_TRY(std::ignore, co_await session().ask(request, session().limits()));
   co_return Result<void>();
 }
 

@@ -110,7 +110,7 @@ class Client {
   job::Task<Result<wire::ReaddirReply>> page_of(const wire::ReaddirRequest& request);
   /// Asks the meta server, even if the attribute cache has an answer.
   job::Task<Result<wire::ObjectReply>> look_again(NamePath where, Limits limits);
-  template <typename Reply, typename Request>
+  template <typename Request>
   job::Task<Result<void>> change(const Request& request);
   template <typename Request>
   job::Task<Result<Attributes>> change_object(const Request& request);

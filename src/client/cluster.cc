@@ -125,9 +125,9 @@ struct Cluster::Closing {
 job::Task<void> Cluster::close_for_sure(wire::CloseWritersRequest request, Limits limits,
                                         std::shared_ptr<Closing> closing) {
   if (request.opens > 1) {
-    closing->reply = co_await change<wire::CloseReply>(request, limits);
+    closing->reply = co_await change(request, limits);
   } else {
-    closing->reply = co_await change<wire::CloseReply>(request.close, limits);
+    closing->reply = co_await change(request.close, limits);
   }
   if (closing->on_ended && closing->reply.code() != Errc::kCancelled) closing->on_ended();
   closing->ended.set();

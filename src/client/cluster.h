@@ -35,14 +35,14 @@ class Cluster final : private SessionObserver {
 
   /// Sends a request that changes something to the meta server. Once the change is answered, to this client or to
   /// another, the attribute cache holds nothing older than the change.
-  template <typename Reply, typename Request>
-  job::Task<Result<Reply>> change(const Request& request, Limits limits) {
+  template <typename Request>
+  job::Task<Result<wire::ReplyOf<Request>>> change(const Request& request, Limits limits) {
     Bytes body;
     wire::encode_body(request, body);
     const ChangePlan plan = plan_of(request);
     auto raw = co_await change_meta(Request::kOp, body, limits, plan);
     if (!raw) co_return std::move(raw).error();
-    auto reply = wire::decode_body<Reply>(raw->body);
+    auto reply = wire::decode_body<wire::ReplyOf<Request>>(raw->body);
     co_return reply;
   }
 

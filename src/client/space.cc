@@ -39,7 +39,7 @@ void add_up(SpaceUse& use) {
 
 job::Task<Result<SpaceUse>> space_use(Session& session, Limits limits, Limits of_io_servers) {
   const wire::MetaStatfsRequest request;
-  SPATE_CO_TRY(auto meta, co_await session.ask<wire::MetaStatfsReply>(request, limits));
+  SPATE_CO_TRY(auto meta, co_await session.ask(request, limits));
   SpaceUse use;
   use.objects = meta.objects;
   SPATE_CO_TRY(std::ignore, co_await session.learn_newer_map(limits));  // to learn of servers that were added

@@ -20,7 +20,7 @@ job::Task<Result<wire::DataGroupsReply>> ask_for_groups(client::Client& client, 
   client::Limits limits = session.limits();
   limits.deadline = std::min(limits.deadline, session.executor().now() + kGroupsTimeout);
   SPATE_CO_TRY(std::ignore, co_await session.ensure_open(limits));
-  auto reply = co_await session.ask<wire::DataGroupsReply>(request, limits, kGroupsRoom);
+  auto reply = co_await session.ask(request, limits, kGroupsRoom);
   co_return reply;
 }
 

@@ -224,9 +224,8 @@ std::vector<WallTime> recorded_ends(const std::string& client_key_file, const st
 Result<std::vector<wire::RevokedKey>> revoke_at_server(Context& context, const wire::RevokeKeysRequest& request) {
   constexpr std::uint32_t kReplyRoom = 128U << 10U;
   SPATE_TRY(assembly::ClientProcess * process, context.file_system());
-  auto reply = process->run([&](client::Client& client) {
-    return client.session().ask<wire::RevokeKeysReply>(request, client.session().limits(), kReplyRoom);
-  });
+  auto reply = process->run(
+      [&](client::Client& client) { return client.session().ask(request, client.session().limits(), kReplyRoom); });
   if (reply) return std::move(reply->revoked);
   if (reply.code() != Errc::kNotSupported) return std::move(reply).error();
   return Error::told(Errc::kNotSupported, "the meta server has an older version, which knows no keys of users");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Visits every operation with its request and its reply, for code that must treat all of them (tests, fuzzers, checks
+// The reply of each request, and a visit of all operations for code that must treat all of them (tests, fuzzers, checks
 // of the docs).
 #pragma once
 
@@ -23,6 +23,20 @@
 #include "wire/xattr_messages.h"
 
 namespace spate::wire {
+
+template <typename Request>
+struct ReplyTo;
+#define SPATE_MESSAGES_REPLY(id, ...) \
+  template <>                         \
+  struct ReplyTo<id##Request> {       \
+    using Type = id##Reply;           \
+  };
+SPATE_OPERATIONS(SPATE_MESSAGES_REPLY)
+#undef SPATE_MESSAGES_REPLY
+
+/// The message that answers a `Request`.
+template <typename Request>
+using ReplyOf = typename ReplyTo<Request>::Type;
 
 /// Calls visit.template operator()<Request, Reply>(op) for every operation of the protocol. One without messages does
 /// not compile.

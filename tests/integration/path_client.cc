@@ -62,7 +62,7 @@ job::Task<Result<RawLease>> take_lease(client::Client& client, const std::string
   wire::OpenRequest open;
   open.where = client::path_from_root(path);
   open.open_flags = open_flags;
-  const auto opened = co_await client.cluster().change<wire::OpenReply>(open, client.session().limits());
+  const auto opened = co_await client.cluster().change(open, client.session().limits());
   if (!opened) co_return opened.error();
   wire::BypassLeaseRequest request;
   request.handle = opened->object.attributes.handle;

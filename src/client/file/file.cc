@@ -73,7 +73,7 @@ job::Task<Result<void>> File::truncate(std::uint64_t size) {
   Result<wire::TruncateReply> reply = Errc::kBadDescriptor;
   for (int tries = 1; tries <= kMostRenewals && reply.code() == Errc::kBadDescriptor; ++tries) {
     SPATE_CO_TRY(std::ignore, co_await capability_.make_current(limits));
-    reply = co_await cluster_.change<wire::TruncateReply>(request, limits);
+    reply = co_await cluster_.change(request, limits);
     if (capability_.in_current_epoch()) break;  // otherwise it is not open in the session that has refused
   }
   if (!reply) {
@@ -89,7 +89,7 @@ job::Task<Result<Attributes>> File::stat() {
   wire::GetattrRequest request;
   request.handle = handle_;
   const Limits limits = cluster_.session().limits();
-  SPATE_CO_TRY(auto reply, co_await cluster_.session().ask<wire::GetattrReply>(request, limits));
+  SPATE_CO_TRY(auto reply, co_await cluster_.session().ask(request, limits));
   auto complete = co_await complete_attributes(cluster_, reply.attributes, layout_, limits);
   const auto read_at = data_.read_at();
   if (complete && read_at) complete->atime = std::max(complete->atime, *read_at);  // the close reports it
@@ -122,12 +122,12 @@ job::Task<Result<void>> File::sync_datafiles(Limits limits) {
 /// Syncs the file's name and inode. A meta server that restarted may have lost both if its machine went down.
 job::Task<Result<void>> File::sync_names(Limits limits) {
   const wire::MetaSyncRequest request;
-  SPATE_CO_TRY(std::ignore, co_await cluster_.session().ask<wire::MetaSyncReply>(request, limits));
+  SPATE_CO_TRY(std::ignore, co_await cluster_.session().ask(request, limits));
   const Incarnation now = cluster_.session().meta().incarnation();
   if (now == meta_incarnation_) co_return Result<void>();
   wire::GetattrRequest look;
   look.handle = handle_;
-  auto found = co_await cluster_.session().ask<wire::GetattrReply>(look, limits);
+  auto found = co_await cluster_.session().ask(look, limits);
   if (found) meta_incarnation_ = now;
   if (found || found.code() != Errc::kStaleHandle) co_return found ? Result<void>() : std::move(found).error();
   co_return Error(Errc::kLostWrite, "the file itself is gone");

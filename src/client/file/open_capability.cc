@@ -77,10 +77,10 @@ Rights rights_of(std::uint8_t open_flags) {
 
 job::Task<Result<wire::OpenReply>> ask_to_open(Cluster& cluster, wire::OpenRequest& request, Limits limits) {
   constexpr std::uint8_t kNew = wire::kOpenByUser | wire::kOpenUncounted | wire::kOpenNotesRead;
-  auto reply = co_await cluster.change<wire::OpenReply>(request, limits);
+  auto reply = co_await cluster.change(request, limits);
   if (reply.code() == Errc::kInvalidArgument && (request.open_flags & kNew) != 0) {
     request.open_flags &= static_cast<std::uint8_t>(~kNew);
-    reply = co_await cluster.change<wire::OpenReply>(request, limits);
+    reply = co_await cluster.change(request, limits);
   }
   co_return reply;
 }

@@ -87,7 +87,7 @@ job::Task<Result<wire::LockReply>> Locks::send(const wire::LockSpec& lock, bool 
   has_locked_ = true;
   Limits limits = limits_here();
   if (planted(Defect::kLateLock)) limits.only_in.reset();
-  auto reply = co_await session_.ask<wire::LockReply>(request, limits);
+  auto reply = co_await session_.ask(request, limits);
   under_way_.erase(sequence);
   // If the epoch has ended, everything that was granted in it is lost.
   if (limits.only_in && !is_current(*limits.only_in)) co_return Errc::kSessionFenced;
@@ -213,7 +213,7 @@ job::Task<Result<void>> Locks::wait_for(std::uint64_t sequence, WaitPtr wait, jo
 job::Task<void> Locks::cancel(std::uint64_t sequence, WaitPtr wait, job::StopToken stop) {
   wire::LockCancelRequest request;
   request.sequence = sequence;
-  auto reply = co_await session_.ask<wire::LockCancelReply>(request, limits_here(stop));
+  auto reply = co_await session_.ask(request, limits_here(stop));
   events_.check_session();
   if (!reply || wait->state != WaitState::kWaiting) co_return;
   if (reply->ended || (events_.table() != 0 && reply->table != events_.table())) {
@@ -281,7 +281,7 @@ void Locks::ask_again() {
 job::Task<Result<std::optional<wire::LockSpec>>> Locks::test(wire::LockSpec lock) {
   wire::LockTestRequest request;
   request.lock = lock;
-  auto reply = co_await session_.ask<wire::LockTestReply>(request, session_.limits());
+  auto reply = co_await session_.ask(request, session_.limits());
   events_.check_session();
   if (!reply) co_return std::move(reply).error();
   co_return reply->conflict;
@@ -316,7 +316,7 @@ job::Task<void> Locks::end_inherited_waits() {
   for (const auto& [sequence, lock] : all) {
     wire::LockCancelRequest request;
     request.sequence = sequence;
-    auto reply = co_await session_.ask<wire::LockCancelReply>(request, session_.limits(stopping_));
+    auto reply = co_await session_.ask(request, session_.limits(stopping_));
     events_.check_session();
     if (!reply) {
       SPATE_LOG("client", warn, "a wait for a lock is left over handle={} error={}", lock.handle.value,

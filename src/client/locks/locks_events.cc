@@ -72,7 +72,7 @@ job::Task<Result<void>> Locks::reclaim_all(std::uint64_t stale) {
                          all.begin() + static_cast<std::ptrdiff_t>(end));
     request.last = end == all.size();
     const Limits limits = limits_here(stopping_);
-    auto reply = co_await session_.ask<wire::LockReclaimReply>(request, limits);
+    auto reply = co_await session_.ask(request, limits);
     if (!is_current(*limits.only_in)) co_return Result<void>();  // in another session there is nothing to claim
     if (!reply && reply.code() != Errc::kLostLock) co_return std::move(reply).error();
     if (!reply) {

@@ -120,7 +120,7 @@ job::Task<EventListener::Fetched> EventListener::fetch(Duration hold) {
   if (!dropped || epoch != session_.identity().epoch) co_return fetched;
   fetched.sent = true;
   fetched.asked = session_.executor().now();
-  auto reply = co_await session_.ask<wire::SessionEventsReply>(request, session_.limits(stopping_), kEventsRoom);
+  auto reply = co_await session_.ask(request, session_.limits(stopping_), kEventsRoom);
   check_session();
   // If the epoch has ended in the meantime, its events do not concern the present one.
   fetched.current = reply && epoch == session_.identity().epoch;

@@ -83,7 +83,7 @@ std::int64_t Session::wall_of_monotonic_ns() const {
 job::Task<void> Session::stop(Limits limits) {
   if (identity_.client) {
     const wire::EndSessionRequest request;
-    auto ended = co_await ask<wire::EndSessionReply>(request, limits);
+    auto ended = co_await ask(request, limits);
     if (!ended) SPATE_LOG("client", debug, "session not ended error={}", ended.error());
   }
   co_await servers_.stop();
@@ -282,7 +282,7 @@ job::Task<Result<void>> Session::fetch_groups(std::vector<TargetId> groups, Limi
     request.groups.assign(left.begin(),
                           left.begin() + static_cast<std::ptrdiff_t>(std::min(left.size(), kGroupsAtOnce)));
     left = left.subspan(request.groups.size());
-    const auto reply = co_await ask<wire::DataGroupsReply>(request, limits, kMapRoom);
+    const auto reply = co_await ask(request, limits, kMapRoom);
     if (!reply) co_return Error(reply.error());
     if (reply->groups.size() != request.groups.size() || reply->more)
       co_return Error::told(Errc::kNotFound, meta().name() + " does not know a group of targets that a file names");
@@ -307,7 +307,7 @@ job::Task<Result<void>> Session::learn_newer_map(Limits limits) {
 
 job::Task<Result<void>> Session::fetch_map(Limits limits) {
   const wire::ClusterMapRequest request;
-  SPATE_CO_TRY(const wire::ClusterMapReply reply, co_await ask<wire::ClusterMapReply>(request, limits, kMapRoom));
+  SPATE_CO_TRY(const wire::ClusterMapReply reply, co_await ask(request, limits, kMapRoom));
   const auto added = servers_.add(reply.map);
   if (!added) co_return Error(added.error()).within(meta().name());
   co_return Result<void>();

@@ -59,13 +59,14 @@ class Session {
   job::Task<void> stop(Limits limits);
 
   /// Sends a request to the meta server that changes nothing. It is repeated after a lost connection.
-  template <typename Reply, typename Request>
-  job::Task<Result<Reply>> ask(const Request& request, Limits limits, std::uint32_t reply_room = 16 * 1024) {
+  template <typename Request>
+  job::Task<Result<wire::ReplyOf<Request>>> ask(const Request& request, Limits limits,
+                                                std::uint32_t reply_room = 16 * 1024) {
     Bytes body;
     wire::encode_body(request, body);
     auto raw = co_await send_query(Request::kOp, body, limits, reply_room);
     if (!raw) co_return std::move(raw).error();
-    auto reply = wire::decode_body<Reply>(raw->body);
+    auto reply = wire::decode_body<wire::ReplyOf<Request>>(raw->body);
     co_return reply;
   }
   /// Sends a request that changes something to the meta server. The request has an id, so it can be resent safely.
