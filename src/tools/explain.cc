@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "tools/commands.h"
 #include "tools/name_space.h"
+#include "wire/data_path.h"
 
 namespace spate::tools {
 namespace {
@@ -98,7 +99,7 @@ Command make_explain() {
                       "explain an access that asks for this path by name",
                       &options->forced,
                       false,
-                      {"auto", "buffered", "cached", "direct", "bypass", "p2p"}}};
+                      {wire::kDataPathNames.begin(), wire::kDataPathNames.end()}}};
   command.run = [options](Context& context) { return run_explain(context, *options); };
   return command;
 }

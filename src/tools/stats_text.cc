@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/text.h"
+#include "wire/data_path.h"
 
 namespace spate::tools {
 namespace {
@@ -66,7 +67,8 @@ std::int64_t flow_count(const metrics::Snapshot& snapshot, std::string_view what
 /// Bytes by data path, and how often the servers' processors copied each of them. Empty if nothing was moved.
 std::string path_table(const metrics::Snapshot& snapshot) {
   std::string rows;
-  for (const char* const path : {"inline", "buffered", "cached", "direct", "bypass", "p2p"}) {
+  for (std::size_t i = 0; i < wire::kDataPathNames.size(); ++i) {
+    const std::string path(i == 0 ? "inline" : wire::kDataPathNames[i]);  // flow::Counters names them so
     const std::int64_t read = flow_count(snapshot, "spate_flow_bytes_total", path, "read");
     const std::int64_t written = flow_count(snapshot, "spate_flow_bytes_total", path, "write");
     if (read + written <= 0) continue;
