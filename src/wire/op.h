@@ -29,7 +29,8 @@ namespace spate::wire {
   X(ClusterMap, 51, cluster_map, kReaders)   \
   X(DataGroups, 59, data_groups, kReaders)
 
-/// These have an effect once, however often they are sent: the meta server keeps the answer with the effect.
+/// These have an effect once, however often they are sent: the meta server keeps the answer with the effect. open and
+/// close check by themselves that a key for reading only asks for nothing else.
 #define SPATE_META_CHANGES(X)                \
   X(Setattr, 22, setattr, kWriters)          \
   X(Create, 23, create, kWriters)            \

@@ -42,35 +42,12 @@ Error another_server() { return Error::told(Errc::kNotPermitted, "an io server a
 
 void MetaService::fill_table() {
   constexpr auto kReaders = rpc::Access::kReaders;
-  read<wire::LookupRequest, &lookup>(kReaders);
-  read<wire::AccessRequest, &access>(kReaders);
-  read<wire::LookupLeaseRequest, &lookup_lease>(kReaders);
-  read<wire::GetattrRequest, &getattr>(kReaders);
-  read<wire::ReaddirRequest, &readdir>(kReaders);
-  read<wire::ListLeaseRequest, &list_lease>(kReaders);
-  read<wire::GetxattrRequest, &getxattr>(kReaders);
-  read<wire::ListxattrRequest, &listxattr>(kReaders);
-  read<wire::MetaStatfsRequest, &meta_statfs>(kReaders);
-  read<wire::MetaSyncRequest, &meta_sync>(kReaders);
-  read<wire::ClusterMapRequest, &cluster_map>(kReaders);
-  read<wire::DataGroupsRequest, &data_groups>(kReaders);
-  change<wire::SetattrRequest, &setattr>();
-  change<wire::CreateRequest, &create>();
-  change<wire::OpenRequest, &open>(kReaders);  // which refuse rights to write by themselves
-  change<wire::CloseRequest, &close>(kReaders);
-  change<wire::CloseWritersRequest, &close_writers>();
-  change<wire::TruncateRequest, &truncate>();
-  change<wire::MkdirRequest, &mkdir>();
-  change<wire::SymlinkRequest, &symlink>();
-  change<wire::LinkRequest, &link>();
-  change<wire::UnlinkRequest, &unlink>();
-  change<wire::RmdirRequest, &rmdir>();
-  change<wire::RenameRequest, &rename>();
-  change<wire::ChangeBatchRequest, &change_batch>();
-  change<wire::SetxattrRequest, &setxattr>();
-  change<wire::RemovexattrRequest, &removexattr>();
-  read<wire::MetaScanRequest, &meta_scan>(rpc::Access::kServersOnly);
-  read<wire::MetaJudgeRequest, &meta_judge>(rpc::Access::kServersOnly);
+#define SPATE_SERVE_READ(id, number, name, callers) read<wire::id##Request, &name>(rpc::Access::callers);
+  SPATE_META_READS(SPATE_SERVE_READ)
+#undef SPATE_SERVE_READ
+#define SPATE_SERVE_CHANGE(id, number, name, callers) change<wire::id##Request, &name>(rpc::Access::callers);
+  SPATE_META_CHANGES(SPATE_SERVE_CHANGE)
+#undef SPATE_SERVE_CHANGE
   serve_encoded(wire::Op::kMetaRepair, rpc::Access::kServersOnly,
                 [core = &core_](rpc::Call& call, ByteView body) { return meta_repair(*core, call, body); });
   serve(kReaders, this, &MetaService::keep_alive);

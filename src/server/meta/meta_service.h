@@ -28,7 +28,7 @@ class MetaService final : public rpc::Service {
  private:
   /// Adds a row: `Function`, a Task<Result<Reply>>(Operation&, const Request&), executes `Request::kOp`.
   template <typename Request, auto Function>
-  void change(rpc::Access access = rpc::Access::kWriters) {
+  void change(rpc::Access access) {
     serve_encoded(Request::kOp, access, [core = &core_](rpc::Call& call, ByteView body) {
       return core->change(call, body, &encoded_body<Request, Function>);
     });
