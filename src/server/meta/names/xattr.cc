@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // getxattr, setxattr, listxattr, removexattr.
+#include "job/range_read.h"
 #include "server/meta/core/core.h"
 #include "server/meta/names/objects.h"
 #include "server/meta/names/operations.h"
@@ -206,20 +207,16 @@ Outcome<wire::ListxattrReply> listxattr(Operation& operation, const wire::Listxa
   trove::KeyRange range = xattrs_of(object.handle());
   range.limit = kListPage;
   range.mode = trove::ReadMode::kSnapshot;
-  for (bool more = object.xattr_count > 0; more;) {
-    const auto read = co_await operation.store().range(range);
-    if (read.status != Errc::kOk) co_return read.status;
-    for (const trove::KeyValue& item : read.entries) {
-      const auto name = parse_xattr_key(item.key);
-      if (!name) co_return Error(Errc::kCorrupt, "an extended attribute has an invalid key in the store");
-      const auto space = xattr_space(*name);
-      if (space && (*space != XattrSpace::kTrusted || is_root(operation.who()))) reply.names.emplace_back(*name);
-    }
-    more = read.more;
-    if (more) {
-      range.begin = read.entries.back().key;
-      range.begin.push_back(std::byte{0});
-    }
+  const auto take = [&](const trove::KeyValue& entry) -> Result<void> {
+    const auto name = parse_xattr_key(entry.key);
+    if (!name) return Error(Errc::kCorrupt, "an extended attribute has an invalid key in the store");
+    const auto space = xattr_space(*name);
+    if (space && (*space != XattrSpace::kTrusted || is_root(operation.who()))) reply.names.emplace_back(*name);
+    return {};
+  };
+  if (object.xattr_count > 0) {
+    SPATE_CO_TRY(std::ignore, co_await job::read_range(operation.store(), std::move(range),
+                                                       "extended attributes in the meta store", take));
   }
   co_return reply;
 }

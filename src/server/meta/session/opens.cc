@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "job/range_read.h"
 #include "log/log.h"
 #include "model/defect.h"
 #include "server/meta/names/sizes.h"
@@ -65,21 +66,14 @@ job::Task<Result<void>> OpenTable::start() {
   trove::KeyRange range = all_of(KeyKind::kOpen);
   range.limit = kOpensAtOnce;
   range.mode = trove::ReadMode::kSnapshot;
-  for (bool more = true; more;) {
-    const auto read = co_await transaction.range(range);
-    if (read.status != Errc::kOk) co_return Error(read.status, "opens in the meta store");
-    for (const trove::KeyValue& entry : read.entries) {
-      const auto key = parse_open_key(entry.key);
-      if (!key) co_return Error(Errc::kCorrupt, "an open record has an invalid key in the store");
-      count(key->client, key->handle, 1);
-    }
-    more = read.more;
-    if (more) {
-      range.begin = read.entries.back().key;
-      range.begin.push_back(std::byte{0});
-    }
-  }
-  co_return {};
+  const auto take = [this](const trove::KeyValue& entry) -> Result<void> {
+    const auto key = parse_open_key(entry.key);
+    if (!key) return Error(Errc::kCorrupt, "an open record has an invalid key in the store");
+    count(key->client, key->handle, 1);
+    return {};
+  };
+  auto done = co_await job::read_range(transaction, std::move(range), "opens in the meta store", take);
+  co_return done;
 }
 
 Capability OpenTable::capability_for(Operation& operation, const InodeRecord& inode, Rights rights) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/meta/session/recovery_markers.h"
 
+#include "job/range_read.h"
 #include "log/log.h"
 #include "server/meta/session/open_session.h"
 
@@ -27,18 +28,10 @@ job::Task<Result<void>> RecoveryMarkers::load() {
   trove::KeyRange range = kind_.all();
   range.limit = kNotesAtOnce;
   range.mode = trove::ReadMode::kSnapshot;
-  for (bool more = true; more;) {
-    const auto read = co_await transaction.range(range);
-    if (read.status != Errc::kOk) co_return Error(read.status, std::string(kind_.name) + " holders in the meta store");
-    for (const trove::KeyValue& entry : read.entries) {
-      SPATE_CO_TRY(std::ignore, take(entry));
-    }
-    more = read.more;
-    if (!more) break;
-    range.begin = read.entries.back().key;
-    range.begin.push_back(std::byte{0});
-  }
-  co_return {};
+  const std::string what = std::string(kind_.name) + " holders in the meta store";
+  const auto take_entry = [this](const trove::KeyValue& entry) { return take(entry); };
+  auto done = co_await job::read_range(transaction, std::move(range), what, take_entry);
+  co_return done;
 }
 
 /// Uses one transaction, so that it conflicts with another epoch of the session. The session's end erases the marker.

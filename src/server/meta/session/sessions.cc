@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "job/range_read.h"
 #include "log/fields.h"
 #include "log/log.h"
 #include "model/defect.h"
@@ -64,19 +65,13 @@ job::Task<Result<void>> SessionTable::load() {
   trove::KeyRange range = all_of(KeyKind::kSession);
   range.limit = kSessionsAtOnce;
   range.mode = trove::ReadMode::kSnapshot;
-  for (bool more = true; more;) {
-    const auto read = co_await transaction.range(range);
-    if (read.status != Errc::kOk) co_return Error(read.status, "sessions in the meta store");
-    for (const trove::KeyValue& entry : read.entries) {
-      SPATE_CO_TRY(SessionRecord record, decode_record<SessionRecord>(entry.value));
-      add(std::move(record));
-    }
-    more = read.more;
-    if (!more) break;
-    range.begin = read.entries.back().key;
-    range.begin.push_back(std::byte{0});
-  }
-  co_return {};
+  const auto take = [this](const trove::KeyValue& entry) -> Result<void> {
+    SPATE_TRY(SessionRecord record, decode_record<SessionRecord>(entry.value));
+    add(std::move(record));
+    return {};
+  };
+  auto done = co_await job::read_range(transaction, std::move(range), "sessions in the meta store", take);
+  co_return done;
 }
 
 job::Task<void> SessionTable::stop() {

@@ -4,6 +4,7 @@
 #include "log/log.h"
 #include "server/meta/store/keys.h"
 #include "server/meta/store/records.h"
+#include "trove/key_order.h"
 
 namespace spate::meta {
 namespace {
@@ -59,10 +60,7 @@ job::Task<Result<void>> InodeCount::count_page(job::Transaction& store, Bytes& f
   if (read.status != Errc::kOk) co_return read.status;
   counted_ += read.entries.size();
   from.clear();
-  if (read.more) {
-    from = read.entries.back().key;
-    from.push_back(std::byte{0});
-  }
+  if (read.more) from = trove::key_after(read.entries.back().key);
   co_return {};
 }
 
