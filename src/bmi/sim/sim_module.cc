@@ -8,6 +8,7 @@
 #include "bmi/sim/attach.h"
 
 namespace spate::bmi::sim {
+
 SimModule::SimModule(Fabric& fabric, NetworkInterface interface)
     : fabric_(fabric), scheme_(url_scheme(url_of(interface))), host_{fabric, interface, 0, nullptr, nullptr, outbox_} {
   // The module enters now, so that a second process at the same place is refused at once and not when it starts.
@@ -43,44 +44,30 @@ Result<std::string> SimModule::listen(std::string_view url, ContextId context) {
 Result<PeerId> SimModule::lookup(std::string_view url, Address address) {
   const std::optional<NetworkInterface> target = parse_url(url);
   if (!target || target->path != host_.interface.path) return Error(Errc::kBadAddress, std::string(url));
-  const PeerId id{++next_peer_};
-  peers_.emplace(id, std::make_unique<Peer>(host_, id, address, target));
+  const PeerId id = peers_.next_id();
+  peers_.add(std::make_unique<Peer>(host_, id, address, target));
   return id;
 }
 
-Peer* SimModule::find(PeerId peer) const {
-  const auto it = peers_.find(peer);
-  return it == peers_.end() ? nullptr : it->second.get();
-}
-
-Peer* SimModule::at(ConnectionEnd end) const {
-  const auto it = by_end_.find(end);
-  return it == by_end_.end() ? nullptr : it->second;
-}
-
 PeerState SimModule::peer_state(PeerId peer) const {
-  const Peer* known = find(peer);
+  const Peer* known = peers_.find(peer);
   return known == nullptr ? PeerState{} : known->state();
 }
 
 std::uint32_t SimModule::connection(PeerId peer) const {
-  const Peer* known = find(peer);
+  const Peer* known = peers_.find(peer);
   return known == nullptr ? 0 : known->connection();
 }
 
 void SimModule::track(Peer& peer, ConnectionEnd before) {
   const ConnectionEnd now = peer.end();
   if (now == before) return;
-  if (before.connection != 0) by_end_.erase(before);
-  if (now.connection != 0) by_end_[now] = &peer;
-  if (peer.outbound()) return;
-  if (now.connection == 0) unauthenticated_peers_.remove(peer.id());
-  std::erase(gone_, peer.id());
-  if (now.connection == 0) gone_.push_back(peer.id());
+  peers_.moved(peer, before);
+  if (!peer.outbound() && now.connection == 0) unauthenticated_peers_.remove(peer.id());
 }
 
 void SimModule::disconnect(PeerId peer) {
-  Peer* known = find(peer);
+  Peer* known = peers_.find(peer);
   if (known == nullptr || known->end().connection == 0) return;
   const ConnectionEnd before = known->end();
   known->drop(Errc::kConnectionLost);
@@ -89,7 +76,7 @@ void SimModule::disconnect(PeerId peer) {
 }
 
 Result<PostResult> SimModule::post_send(const Post& post) {
-  Peer* peer = find(post.peer);
+  Peer* peer = peers_.find(post.peer);
   if (dead_ || peer == nullptr || !peer->takes(post)) return Errc::kConnectionLost;
   const ConnectionEnd before = peer->end();
   Result<PostResult> result = peer->post_send(post, false);
@@ -98,7 +85,7 @@ Result<PostResult> SimModule::post_send(const Post& post) {
 }
 
 Result<PostResult> SimModule::post_send_unexpected(const Post& post) {
-  Peer* peer = find(post.peer);
+  Peer* peer = peers_.find(post.peer);
   if (dead_ || peer == nullptr || !peer->takes(post)) return Errc::kConnectionLost;
   const ConnectionEnd before = peer->end();
   Result<PostResult> result = peer->post_send(post, true);
@@ -107,7 +94,7 @@ Result<PostResult> SimModule::post_send_unexpected(const Post& post) {
 }
 
 Result<PostResult> SimModule::post_recv(const Post& post) {
-  Peer* peer = find(post.peer);
+  Peer* peer = peers_.find(post.peer);
   if (dead_ || peer == nullptr || !peer->takes(post)) return Errc::kConnectionLost;
   const ConnectionEnd before = peer->end();
   Result<PostResult> result = peer->post_recv(post);
@@ -116,7 +103,7 @@ Result<PostResult> SimModule::post_recv(const Post& post) {
 }
 
 void SimModule::cancel(PeerId peer, OpId op) {
-  Peer* known = find(peer);
+  Peer* known = peers_.find(peer);
   if (known == nullptr) return;
   const ConnectionEnd before = known->end();
   known->cancel(op);
@@ -125,18 +112,18 @@ void SimModule::cancel(PeerId peer, OpId op) {
 }
 
 void SimModule::consumed(PeerId peer, std::uint64_t charge) {
-  if (Peer* known = find(peer)) known->consumed(charge);
+  if (Peer* known = peers_.find(peer)) known->consumed(charge);
 }
 
 Result<void> SimModule::pass_descriptor(PeerId peer, Tag tag, int fd) {
-  const Peer* known = find(peer);
+  const Peer* known = peers_.find(peer);
   if (dead_ || known == nullptr || !known->state().connected) return Error(Errc::kConnectionLost, "pass a descriptor");
   if (!known->state().takes_descriptors) return Error(Errc::kNotSupported, "pass a descriptor");
   return fabric_.pass_descriptor(known->end(), tag, fd);
 }
 
 Result<UniqueFd> SimModule::take_descriptor(PeerId peer, Tag tag) {
-  Peer* known = find(peer);
+  Peer* known = peers_.find(peer);
   if (dead_ || known == nullptr) return Error(Errc::kConnectionLost, "take a descriptor");
   return known->take_descriptor(tag);
 }
@@ -168,16 +155,15 @@ void SimModule::flush() {
 void SimModule::killed() {
   dead_ = true;
   listening_ = false;
-  by_end_.clear();
-  for (const auto& [id, peer] : peers_) peer->lose(Errc::kConnectionLost);
+  peers_.clear_ends();
+  peers_.for_each([](Peer& peer) { peer.lose(Errc::kConnectionLost); });
   flush();
 }
 
 Peer& SimModule::inbound_from(const Hello& from) {
-  const auto key = std::pair{from.instance, from.peer};
-  if (const auto it = inbound_.find(key); it != inbound_.end()) return *it->second;
+  if (Peer* const known = peers_.admitted(from)) return *known;
   Peer& peer = add_inbound(from);
-  inbound_.emplace(key, &peer);
+  peers_.admit(peer);
   return peer;
 }
 
@@ -195,7 +181,7 @@ Peer& SimModule::unauthenticated_from(const Hello& from) {
 }
 
 void SimModule::drop_unauthenticated(PeerId id) {
-  Peer* peer = find(id);
+  Peer* peer = peers_.find(id);
   if (peer == nullptr || !peer->unauthenticated() || peer->end().connection == 0) return;
   fabric_.mutable_statistics().strangers_dropped += 1;
   const ConnectionEnd before = peer->end();
@@ -213,26 +199,24 @@ void SimModule::poked() {
 }
 
 void SimModule::admit(PeerId id) {
-  Peer* peer = find(id);
+  Peer* peer = peers_.find(id);
   if (peer == nullptr || !peer->unauthenticated() || peer->end().connection == 0) return;
   peer->admit();
   unauthenticated_peers_.remove(id);
-  const auto [known, fresh] = inbound_.try_emplace({peer->origin().instance, peer->origin().peer}, peer);
-  if (fresh) return;
-  Peer& old = *std::exchange(known->second, peer);  // the same process, before it came back
-  if (old.end().connection == 0) return;
-  const ConnectionEnd before = old.end();
-  old.drop(Errc::kConnectionLost);
-  track(old, before);
+  Peer* const old = peers_.admit(*peer);  // the same process, before it came back
+  if (old == nullptr || old->end().connection == 0) return;
+  const ConnectionEnd before = old->end();
+  old->drop(Errc::kConnectionLost);
+  track(*old, before);
   flush();
 }
 
 Peer& SimModule::add_inbound(const Hello& from) {
-  const PeerId id{++next_peer_};
+  const PeerId id = peers_.next_id();
   const Address address = host_.sink->inbound(id, context_);
   auto peer = std::make_unique<Peer>(host_, id, address, std::nullopt);
   peer->set_origin(from);
-  return *peers_.emplace(id, std::move(peer)).first->second;
+  return peers_.add(std::move(peer));
 }
 
 Hello SimModule::accept(ConnectionEnd end, const Hello& from) {
@@ -249,7 +233,7 @@ Hello SimModule::accept(ConnectionEnd end, const Hello& from) {
 }
 
 void SimModule::connected(ConnectionEnd end, const Hello& from) {
-  if (Peer* peer = at(end)) {
+  if (Peer* peer = peers_.at(end)) {
     peer->connected(end, from);
     track(*peer, end);
   }
@@ -257,7 +241,7 @@ void SimModule::connected(ConnectionEnd end, const Hello& from) {
 }
 
 void SimModule::connect_failed(ConnectionEnd end) {
-  if (Peer* peer = at(end)) {
+  if (Peer* peer = peers_.at(end)) {
     peer->lose(Errc::kUnreachable);
     track(*peer, end);
   }
@@ -265,7 +249,7 @@ void SimModule::connect_failed(ConnectionEnd end) {
 }
 
 void SimModule::lost(ConnectionEnd end) {
-  if (Peer* peer = at(end)) {
+  if (Peer* peer = peers_.at(end)) {
     peer->lose(Errc::kConnectionLost);
     track(*peer, end);
   }
@@ -274,7 +258,7 @@ void SimModule::lost(ConnectionEnd end) {
 }
 
 void SimModule::received(ConnectionEnd end, Packet packet) {
-  if (Peer* peer = at(end)) {
+  if (Peer* peer = peers_.at(end)) {
     if (peer->unauthenticated() && packet.kind == Packet::Kind::kUnexpected) unauthenticated_peers_.asked(peer->id());
     peer->received(std::move(packet));
     track(*peer, end);
@@ -284,11 +268,11 @@ void SimModule::received(ConnectionEnd end, Packet packet) {
 }
 
 void SimModule::descriptor(ConnectionEnd end, Tag tag, int fd) {
-  if (Peer* peer = at(end)) peer->descriptor(tag, fd);
+  if (Peer* peer = peers_.at(end)) peer->descriptor(tag, fd);
 }
 
 void SimModule::left(ConnectionEnd end, std::uint64_t token) {
-  if (Peer* peer = at(end)) {
+  if (Peer* peer = peers_.at(end)) {
     peer->left(token);
     track(*peer, end);
   }
@@ -296,7 +280,7 @@ void SimModule::left(ConnectionEnd end, std::uint64_t token) {
 }
 
 void SimModule::delivered(ConnectionEnd end, std::uint64_t transfer) {
-  if (Peer* peer = at(end)) {
+  if (Peer* peer = peers_.at(end)) {
     peer->delivered(transfer);
     track(*peer, end);
   }
@@ -304,17 +288,13 @@ void SimModule::delivered(ConnectionEnd end, std::uint64_t transfer) {
 }
 
 void SimModule::forget_the_oldest() {
-  while (gone_.size() > kRemembered) {
+  while (peers_.gone() > kRemembered) {
     flush();  // the peer's operations complete before
-    if (gone_.size() <= kRemembered) return;
-    const PeerId id = gone_.front();
-    gone_.pop_front();
-    const auto it = peers_.find(id);
-    const Hello& origin = it->second->origin();
-    const auto known = inbound_.find({origin.instance, origin.peer});
-    if (known != inbound_.end() && known->second == it->second.get()) inbound_.erase(known);
-    const Address address = it->second->address();
-    peers_.erase(it);
+    if (peers_.gone() <= kRemembered) return;
+    std::unique_ptr<Peer> peer = peers_.forget_the_oldest();
+    const PeerId id = peer->id();
+    const Address address = peer->address();
+    peer.reset();
     host_.sink->forgotten(id, address);
   }
 }

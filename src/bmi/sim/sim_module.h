@@ -3,14 +3,13 @@
 #pragma once
 
 #include <deque>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "bmi/module.h"
 #include "bmi/sim/fabric.h"
-#include "bmi/sim/peer.h"
+#include "bmi/sim/peer_table.h"
 #include "bmi/unauthenticated_peers.h"
 
 namespace spate::bmi::sim {
@@ -61,8 +60,6 @@ class SimModule final : public Module, private Endpoint {
   void delivered(ConnectionEnd end, std::uint64_t transfer) override;
   void poked() override;
 
-  Peer* find(PeerId peer) const;
-  Peer* at(ConnectionEnd end) const;
   Peer& inbound_from(const Hello& from);
   Peer& add_inbound(const Hello& from);
   Peer& unauthenticated_from(const Hello& from);
@@ -82,15 +79,10 @@ class SimModule final : public Module, private Endpoint {
   bool listening_ = false;
   bool flushing_ = false;
   ContextId context_;
-  std::uint64_t next_peer_ = 0;
-  std::map<PeerId, std::unique_ptr<Peer>> peers_;
-  std::map<ConnectionEnd, Peer*> by_end_;
-  /// By instance and the connector's number for this side; admitted peers only.
-  std::map<std::pair<std::uint64_t, std::uint64_t>, Peer*> inbound_;
+  PeerTable peers_;
   UnauthenticatedPeers<PeerId> unauthenticated_peers_;
   /// Peers that are unauthenticated peers, or were, in the order of their deadlines.
   std::deque<std::pair<MonoTime, PeerId>> admit_by_;
-  std::deque<PeerId> gone_;  // inbound peers without a connection, the oldest first
 };
 
 }  // namespace spate::bmi::sim
