@@ -93,6 +93,9 @@ struct Traffic {
 /// have begun run to their end, even if the client is gone; host.ended() waits for them, so the destructor waits for
 /// nothing. finish(), abandon() and drop_if_stalled() may be called at any time until the destruction, in any order and
 /// repeatedly; none of them calls host.ended() itself, but start() and on_ready() may.
+///
+/// Bytes (connection.cc) and requests (requests.cc) are chapters of one class: both work on the input, on the payload
+/// that is being received, and on the output, whose state decides when the connection goes on and when it ends.
 class Connection final : public ReadyHandler {
  public:
   Connection(ConnectionWorld& world, UniqueFd socket, ClientAddress peer);

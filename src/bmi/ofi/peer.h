@@ -44,6 +44,9 @@ class PeerHost {
 /// See protocol::PeerBase. Life cycle: made by a lookup or by a hello -> connected() -> disconnected() at the end of
 /// the session, and connected() again -> destroyed. Operations whose memory the device still uses complete after
 /// disconnected().
+///
+/// Sending (peer_send.cc) and reading (peer_read.cc) are chapters of one class: a packet that comes begins reads, a
+/// read that ends is answered by a packet, and both work on the operations, the wire and the route of the session.
 class Peer final : public protocol::PeerBase {
  public:
   Peer(PeerHost& host, protocol::ModuleState& module, PeerId id, std::uint64_t seed)

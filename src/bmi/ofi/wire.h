@@ -39,6 +39,9 @@ class WireClient {
 
 /// Pinned. Not thread-safe: the module's lock guards it, as FI_THREAD_DOMAIN demands. Life cycle: open() -> routes,
 /// packets and reads -> destroyed, which closes the endpoint.
+///
+/// The calls about memory and devices are those of Domain, and packet buffers are those of PacketPool. Wire passes them
+/// on because their headers include libfabric's.
 class Wire {
  public:
   /// kUnreachable: the provider cannot reach the address; kExists: the address is in use; kNotSupported: libfabric has
