@@ -40,7 +40,7 @@ Result<void> change_object(assembly::ClientProcess& process, wire::NamePath wher
 }
 
 /// Changes the objects below a directory. Reports failures and goes on with the rest. Symbolic links stay, as with
-/// chmod -R. Uses a stack of its own, since a user may nest directories to any depth.
+/// chmod -R.
 class BelowChange {
  public:
   BelowChange(Context& context, assembly::ClientProcess& process, const MakeChange& make, int& code)
@@ -51,30 +51,26 @@ class BelowChange {
     enter(directory);
     while (!levels_.empty()) {
       Level& level = levels_.back();
-      if (level.next == level.entries.size()) {
+      const Listed* const entry = level.take();
+      if (entry == nullptr) {
         levels_.pop_back();
         continue;
       }
-      const Listed& entry = level.entries[level.next++];
-      if (entry.attributes.type == FileType::kSymlink) continue;
+      if (entry->attributes.type == FileType::kSymlink) continue;
       wire::NamePath where;
       where.start = level.directory;
-      where.path = entry.name;
+      where.path = entry->name;
       path_.resize(level.path_bytes);
-      path_ = join_path(path_, entry.name);
-      const auto done = change_object(process_, std::move(where), entry.attributes, make_);
+      path_ = join_path(path_, entry->name);
+      const auto done = change_object(process_, std::move(where), entry->attributes, make_);
       if (!done) code_ = context_.fail(done.error(), "spate:" + path_);
-      if (entry.attributes.type == FileType::kDirectory) enter(entry.attributes.handle);
+      if (entry->attributes.type == FileType::kDirectory) enter(entry->attributes.handle);
     }
   }
 
  private:
-  /// A directory on the path from the beginning of the walk to the present object.
-  struct Level {
+  struct Level : WalkLevel {
     Handle directory;
-    std::vector<Listed> entries;
-    std::size_t next = 0;
-    std::size_t path_bytes = 0;  // of the directory's path
   };
 
   void enter(Handle directory) {
@@ -82,7 +78,7 @@ class BelowChange {
     if (!entries)
       code_ = context_.fail(entries.error(), "spate:" + path_);
     else
-      levels_.push_back({directory, *std::move(entries), 0, path_.size()});
+      levels_.push_back({{*std::move(entries), path_.size()}, directory});
   }
 
   Context& context_;

@@ -45,11 +45,7 @@ struct Measuring {
   std::set<std::uint64_t> seen = {};
 };
 
-/// A directory that the walk is in.
-struct MeasuredFolder {
-  std::vector<Listed> entries;
-  std::size_t next = 0;
-  std::size_t path_bytes = 0;  // of the directory's path
+struct MeasuredFolder : WalkLevel {
   Usage usage = {};
 };
 
@@ -59,15 +55,15 @@ void add(Usage& usage, const Usage& below) {
   usage.objects += below.objects;
 }
 
-/// Uses a stack of its own, since a user may nest directories to any depth.
 Result<Usage> measure(assembly::ClientProcess& process, Handle directory, std::string path, Measuring& measuring) {
   std::vector<MeasuredFolder> levels;
   SPATE_TRY(auto listed, list_directory(process, directory));
-  levels.push_back({std::move(listed), 0, path.size()});
+  levels.push_back({{std::move(listed), path.size()}});
   for (;;) {
     MeasuredFolder& level = levels.back();
     path.resize(level.path_bytes);
-    if (level.next == level.entries.size()) {
+    const Listed* const entry = level.take();
+    if (entry == nullptr) {
       if (measuring.tell) tell_usage(measuring.options, level.usage, "spate:" + path);
       const Usage whole = level.usage;
       levels.pop_back();
@@ -75,12 +71,11 @@ Result<Usage> measure(assembly::ClientProcess& process, Handle directory, std::s
       add(levels.back().usage, whole);
       continue;
     }
-    const Listed& entry = level.entries[level.next++];
-    add(level.usage, entry.attributes, measuring.seen);
-    if (entry.attributes.type != FileType::kDirectory) continue;
-    path = join_path(path, entry.name);
-    SPATE_TRY(auto below, list_directory(process, entry.attributes.handle));
-    levels.push_back({std::move(below), 0, path.size()});
+    add(level.usage, entry->attributes, measuring.seen);
+    if (entry->attributes.type != FileType::kDirectory) continue;
+    path = join_path(path, entry->name);
+    SPATE_TRY(auto below, list_directory(process, entry->attributes.handle));
+    levels.push_back({{std::move(below), path.size()}});
   }
 }
 

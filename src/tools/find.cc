@@ -172,22 +172,21 @@ class Finder {
   Finder(Context& context, assembly::ClientProcess& process, const Search& search)
       : context_(context), process_(process), search_(search) {}
 
-  /// Uses a stack of its own, since a user may nest directories to any depth.
   void look(Found found) {
-    std::vector<Level> levels;
+    std::vector<WalkLevel> levels;
     visit(found, levels);
     while (!levels.empty()) {
-      Level& level = levels.back();
-      if (level.next == level.below.size()) {
+      WalkLevel& level = levels.back();
+      const Listed* const entry = level.take();
+      if (entry == nullptr) {
         levels.pop_back();
         continue;
       }
-      const Listed& entry = level.below[level.next++];
       found.path.resize(level.path_bytes);
-      found.path = join_path(found.path, entry.name);
-      found.name = entry.name;
-      found.attributes = entry.attributes;
-      found.directory = entry.attributes.handle;
+      found.path = join_path(found.path, entry->name);
+      found.name = entry->name;
+      found.attributes = entry->attributes;
+      found.directory = entry->attributes.handle;
       visit(found, levels);
     }
   }
@@ -198,15 +197,8 @@ class Finder {
   void failed(const Error& error, const std::string& path) { code_ = context_.fail(error, path); }
 
  private:
-  /// A directory that the search is in.
-  struct Level {
-    std::vector<Listed> below;
-    std::size_t next = 0;
-    std::size_t path_bytes = 0;  // of the directory's path
-  };
-
   /// Looks at one object; a directory that the search goes into is put on the stack.
-  void visit(const Found& found, std::vector<Level>& levels) {
+  void visit(const Found& found, std::vector<WalkLevel>& levels) {
     const std::size_t depth = levels.size();
     const bool directory = found.attributes.type == FileType::kDirectory;
     std::vector<Listed> below;
@@ -221,7 +213,7 @@ class Finder {
     const bool empty =
         directory ? below.empty() : found.attributes.type == FileType::kRegular && found.attributes.size == 0;
     if (depth >= search_.min_depth && (!search_.empty || empty) && (!search_.not_empty || !empty)) offer(found);
-    if (depth < search_.max_depth && !below.empty()) levels.push_back({std::move(below), 0, found.path.size()});
+    if (depth < search_.max_depth && !below.empty()) levels.push_back({std::move(below), found.path.size()});
   }
 
   void offer(const Found& found) {

@@ -130,18 +130,15 @@ int run_ls(Context& context, const LsOptions& options) {
   return code;
 }
 
-/// A directory that `spate tree` is in.
-struct TreeFolder {
-  std::vector<Listed> entries;
-  std::size_t next = 0;
-  std::size_t prefix_bytes = 0;                   // of the branches before its entries
+/// A directory that `spate tree` is in. Its path is the branches before its entries.
+struct TreeFolder : WalkLevel {
   nlohmann::json rows = nlohmann::json::array();  // --json: its entries
 };
 
 /// JSON is printed, and read by others, with a stack for each level.
 constexpr std::size_t kMostNested = 400;
 
-/// Walks the tree below a directory with a stack of its own, since a user may nest directories to any depth.
+/// Walks the tree below a directory.
 class TreeWalk {
  public:
   TreeWalk(assembly::ClientProcess& process, bool json) : process_(process), json_(json) {}
@@ -151,7 +148,7 @@ class TreeWalk {
     SPATE_TRY(std::ignore, enter(root));
     for (;;) {
       TreeFolder& level = levels_.back();
-      prefix_.resize(level.prefix_bytes);
+      prefix_.resize(level.path_bytes);
       if (level.next == level.entries.size()) {
         nlohmann::json rows = std::move(level.rows);
         levels_.pop_back();
@@ -171,7 +168,7 @@ class TreeWalk {
                                                   " levels, too deep for nested JSON: use `spate find --json`");
     }
     SPATE_TRY(auto entries, list_directory(process_, directory));
-    levels_.push_back({std::move(entries), 0, prefix_.size()});
+    levels_.push_back({{std::move(entries), prefix_.size()}});
     return {};
   }
   /// The next entry of `level`, which is gone afterwards if the entry is a directory: it was entered.

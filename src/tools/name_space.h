@@ -42,4 +42,13 @@ struct Listed {
 /// All entries of a directory, ordered by name.
 Result<std::vector<Listed>> list_directory(assembly::ClientProcess& process, Handle directory);
 
+/// A directory that a walk is in. A walk has a stack of these, since a user may nest directories to any depth.
+struct WalkLevel {
+  std::vector<Listed> entries;
+  std::size_t path_bytes = 0;  // of the walk's path, to which names below are added
+  std::size_t next = 0;
+  /// The next entry; null after the last one.
+  const Listed* take() { return next == entries.size() ? nullptr : &entries[next++]; }
+};
+
 }  // namespace spate::tools
