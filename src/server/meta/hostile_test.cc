@@ -6,6 +6,7 @@
 #include "base/expect.h"
 #include "job/deadline.h"
 #include "server/meta/testing/audit_test.h"
+#include "wire/batch_messages.h"
 #include "wire/cluster_messages.h"
 #include "wire/xattr_messages.h"
 
