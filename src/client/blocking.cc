@@ -2,6 +2,7 @@
 #include "client/blocking.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace spate::client {
 namespace {
@@ -44,9 +45,8 @@ void Driver::stop_driving() {
   driving_ = false;
   if (sleepers_ != nullptr) {
     sleepers_->wake.notify_one();
-  } else if (kind_ == ProgressMode::kAlways) {
-    // In the other modes the background thread looks from time to time. If each call woke it, it would delay the next
-    // call.
+  } else if (kind_ == ProgressMode::kAlways || std::exchange(rests_, false)) {
+    // Otherwise the background thread looks from time to time. If each call woke it, it would delay the next call.
     idle_.notify_one();
   }
 }
@@ -166,7 +166,12 @@ void Driver::drive_when_idle() {
   while (!stopping_) {
     const std::uint64_t before = drives_;
     idle_.wait_for(lock, kIdlePeriod);
-    if (stopping_ || driving_ || drives_ != before) continue;
+    if (stopping_ || drives_ != before) continue;
+    if (driving_) {  // for the whole period: a long call, or a thread that drives while it has none
+      rests_ = true;
+      while (rests_ && !stopping_) idle_.wait(lock);
+      continue;
+    }
     drive_for_nobody(lock, [] { return false; });
   }
 }

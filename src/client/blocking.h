@@ -144,6 +144,7 @@ class Driver {
   std::condition_variable idle_;
   bool driving_ = false;         // guarded by mutex_
   std::uint64_t drives_ = 0;     // how often a thread has begun to drive; guarded by mutex_
+  bool rests_ = false;           // the progress thread sleeps until the present driver stops; guarded by mutex_
   Sleeper* sleepers_ = nullptr;  // guarded by mutex_: threads that wait for their task or for their turn to drive
   bool stopping_ = false;        // guarded by mutex_
   std::thread progress_thread_;

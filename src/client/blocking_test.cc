@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/blocking.h"
 
+#include <sys/resource.h>
+
 #include <array>
 #include <atomic>
 #include <future>
@@ -164,6 +166,26 @@ TEST_F(DriverTest, AThreadWithoutACallDrivesUntilItHasWork) {
   idle.join();
   EXPECT_EQ(ran_on, idle_id) << "no other thread drives";
   EXPECT_EQ(driver.run([] { return give(3); }), 3) << "it has stopped driving";
+}
+
+TEST_F(DriverTest, WhileAThreadDrivesForLongTheProgressThreadSleeps) {
+  Driver driver(executor, ProgressMode::kReady);
+  std::atomic<bool> over{false};
+  std::thread idle([&] { driver.drive_until([&] { return over.load(); }); });
+  const auto switches = [] {
+    rusage used{};
+    EXPECT_EQ(::getrusage(RUSAGE_SELF, &used), 0);
+    return used.ru_nvcsw;
+  };
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  const long before = switches();
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_LT(switches() - before, 30) << "it would look 100 times";
+  executor.post([&] { over = true; });
+  idle.join();
+  std::promise<void> ran;
+  executor.post([&] { ran.set_value(); });
+  ran.get_future().wait();  // by the progress thread, which goes on
 }
 
 TEST_F(DriverTest, AThreadWithoutACallGivesWayToCalls) {

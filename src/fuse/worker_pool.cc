@@ -147,12 +147,13 @@ void WorkerPool::drive_until_request() {
     numbers_.erase(own_number());  // a signal would end any call of the executor
   }
   options_.drive([this] {
-    if (request_waits()) return true;
+    if (unwatched_ || request_waits()) return true;
     const std::lock_guard lock(mutex_);
     return stopped_;
   });
   const std::lock_guard lock(mutex_);
   reader_drives_ = false;
+  unwatched_ = false;
   numbers_.insert(own_number());
   std::uint64_t count = 0;
   [[maybe_unused]] const auto drained = ::read(wake_.get(), &count, sizeof count);
@@ -212,8 +213,10 @@ bool WorkerPool::prepare_to_wait() {
   event.events = EPOLLIN;
   const int done = ::epoll_ctl(watch_.get(), wanted ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, options_.device, &event);
   watching_ = wanted && done == 0;
-  if (wanted && !watching_) need_reader();
-  return true;
+  if (!wanted || watching_) return true;
+  need_reader();
+  unwatched_ = reader_drives_.load();
+  return !unwatched_;
 }
 
 void WorkerPool::interrupt() {

@@ -35,8 +35,9 @@ struct WorkerPoolOptions {
 /// requests must be read,
 ///   - when the executor finds, while it polls, that a request waits; while it sleeps, such a request wakes it, or
 ///   - at once, if the request is not alone or may wait for something other than the executor.
-/// A reader that is alone also drives the executor while it waits. Otherwise nobody would see a server's request, such
-/// as the recall of a lease, until the driver's own thread looks (some milliseconds).
+/// A reader that is alone also drives the executor while it waits, unless another thread drives when its wait begins.
+/// Where no reader drives, nobody sees a message of a server, such as the recall of a lease, until the driver's own
+/// thread looks (some milliseconds).
 /// Thread-safe; the executor calls poll() and prepare_to_wait(). A worker: work_begins() -> { wait_until_called() ->
 /// wait_for_request() -> request_begins() -> request_ends() } -> work_ends().
 class WorkerPool final : public job::Source {
@@ -121,6 +122,7 @@ class WorkerPool final : public job::Source {
   std::set<pid_t> numbers_;                // thread ids of the readers
   std::atomic<bool> nobody_reads_{false};  // true while requests are at work and nobody reads; written with mutex_ held
   std::atomic<bool> reader_drives_{false};  // true while a reader may be driving; written with mutex_ held
+  std::atomic<bool> unwatched_{false};      // the driving reader could not have the device in watch_, so it must read
 };
 
 }  // namespace spate::fuse

@@ -226,6 +226,17 @@ TEST_F(WorkerPoolTest, AReaderThatIsAloneDrivesTheExecutorUntilARequestComes) {
   executor.remove_source(its);
 }
 
+TEST_F(WorkerPoolTest, AReaderReadsIfTheDeviceCannotWakeTheExecutor) {
+  SystemClock clock;
+  job::Executor executor(clock);
+  client::Driver driver(executor, client::ProgressMode::kNone);
+  WorkerPool its({-1, kKept, kMany, Duration(0), [&](const auto& over) { driver.drive_until(over); }}, [](bool) {});
+  its.start();
+  executor.add_source(its);
+  its.wait_for_request();  // returns although no request comes
+  executor.remove_source(its);
+}
+
 TEST_F(WorkerPoolTest, AnInterruptEndsTheDrivingOfAReader) {
   SystemClock clock;
   job::Executor executor(clock);
