@@ -177,9 +177,9 @@ TEST_F(DriverTest, WhileAThreadDrivesForLongTheProgressThreadSleeps) {
     EXPECT_EQ(::getrusage(RUSAGE_SELF, &used), 0);
     return used.ru_nvcsw;
   };
-  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));  // by then the progress thread has found the driver
   const long before = switches();
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // nothing is to happen meanwhile
   EXPECT_LT(switches() - before, 30) << "it would look 100 times";
   executor.post([&] { over = true; });
   idle.join();

@@ -9,7 +9,6 @@ namespace {
 
 using bmi::sim::Death;
 
-constexpr auto kOpenBoth = static_cast<std::uint8_t>(wire::kOpenRead | wire::kOpenWrite);
 constexpr std::uint64_t kStripBytes = 4096;  // one strip
 
 /// When the io server is added, and what happens to it and to the meta server before or after the session's end.
@@ -89,12 +88,12 @@ class FencedClient {
     client::NewObject object;
     object.layout.slot_count = 1;
     if (server) object.layout.first_target = target_id(server, 0);
-    auto made = call(world_, by, by.client().create(client::path_from_root(name), kOpenBoth, object));
+    auto made = call(world_, by, by.client().create(client::path_from_root(name), kReadWrite, object));
     SPATE_CHECK(made.has_value());
     return *std::move(made);
   }
   FilePtr open(ClientProcess& by, const std::string& name) {
-    auto opened = call(world_, by, by.client().open(client::path_from_root(name), kOpenBoth));
+    auto opened = call(world_, by, by.client().open(client::path_from_root(name), kReadWrite));
     SPATE_CHECK(opened.has_value());
     return *std::move(opened);
   }

@@ -15,8 +15,6 @@ namespace {
 
 using bmi::sim::Death;
 
-constexpr auto kOpenReadWrite = static_cast<std::uint8_t>(wire::kOpenRead | wire::kOpenWrite);
-
 /// Waits until the meta server places files on the new server, and that server admits clients.
 void wait_until_joined(World& world, ServerId server) {
   const MonoTime limit = world.now() + std::chrono::minutes(5);
@@ -45,7 +43,7 @@ class AddedServer : public ::testing::Test {
     world_.start_server(server);
   }
   std::unique_ptr<client::File> create(ClientProcess& by, const std::string& name) {
-    auto made = call(world_, by, by.client().create(client::path_from_root(name), kOpenReadWrite, {}));
+    auto made = call(world_, by, by.client().create(client::path_from_root(name), kReadWrite, {}));
     EXPECT_OK(made);
     return made ? *std::move(made) : nullptr;
   }

@@ -14,7 +14,6 @@ namespace {
 using bmi::sim::Death;
 using FilePtr = std::unique_ptr<client::File>;
 
-constexpr auto kBothWays = static_cast<std::uint8_t>(wire::kOpenRead | wire::kOpenWrite);
 constexpr ServerId kLender{2};
 constexpr std::uint64_t kWritten = 6000;
 
@@ -51,12 +50,12 @@ class BypassTest : public ::testing::Test {
   }
 
   FilePtr create(ClientProcess& client, const std::string& name) {
-    auto made = run(client, client.client().create(client::path_from_root(name), kBothWays, {}));
+    auto made = run(client, client.client().create(client::path_from_root(name), kReadWrite, {}));
     SPATE_CHECK(made.has_value());
     return *std::move(made);
   }
   FilePtr open(ClientProcess& client, const std::string& name) {
-    auto opened = run(client, client.client().open(client::path_from_root(name), kBothWays));
+    auto opened = run(client, client.client().open(client::path_from_root(name), kReadWrite));
     SPATE_CHECK(opened.has_value());
     return *std::move(opened);
   }

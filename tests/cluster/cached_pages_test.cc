@@ -11,7 +11,6 @@ namespace spate::cluster {
 namespace {
 
 constexpr std::uint8_t kToRead = wire::kOpenRead;
-constexpr auto kToWrite = static_cast<std::uint8_t>(wire::kOpenRead | wire::kOpenWrite);
 constexpr std::uint64_t kSpread = 20'000;  // bytes that lie on every io server
 
 class KernelPageCacheTest : public ::testing::Test {
@@ -53,7 +52,7 @@ class KernelPageCacheTest : public ::testing::Test {
 
   /// Makes a file on every io server, which the mount writes and closes.
   void make() {
-    auto made = run(mount_, mount_.client().create(client::path_from_root("file"), kToWrite, {}));
+    auto made = run(mount_, mount_.client().create(client::path_from_root("file"), kReadWrite, {}));
     SPATE_CHECK(made.has_value());
     const std::unique_ptr<client::File> file = *std::move(made);
     std::ignore = run(mount_, pages_->opened(*file));
@@ -77,22 +76,22 @@ TEST_F(KernelPageCacheTest, PagesStayAfterTheMountsOwnWrite) {
 TEST_F(KernelPageCacheTest, PagesStayAfterAWriteOfAPart) {
   make();
   bool keeps = false;
-  std::unique_ptr<client::File> file = open(kToWrite, keeps);
+  std::unique_ptr<client::File> file = open(kReadWrite, keeps);
   EXPECT_TRUE(keeps) << "at the open for writing";
   write(mount_, *file, 3, 100);
   close(std::move(file));
   EXPECT_TRUE(next_open_keeps());
-  EXPECT_TRUE(next_open_keeps(kToWrite)) << "when nothing was written";
+  EXPECT_TRUE(next_open_keeps(kReadWrite)) << "when nothing was written";
   EXPECT_TRUE(next_open_keeps());
 }
 
 TEST_F(KernelPageCacheTest, PagesStayAfterTheMountsOwnTruncation) {
   make();
-  std::unique_ptr<client::File> file = open(kToWrite | wire::kOpenTruncate);
+  std::unique_ptr<client::File> file = open(kReadWrite | wire::kOpenTruncate);
   write(mount_, *file, 0, 100);
   close(std::move(file));
   EXPECT_TRUE(next_open_keeps());
-  file = open(kToWrite);
+  file = open(kReadWrite);
   EXPECT_OK(run(mount_, file->truncate(50)));
   close(std::move(file));
   EXPECT_TRUE(next_open_keeps());
@@ -101,8 +100,8 @@ TEST_F(KernelPageCacheTest, PagesStayAfterTheMountsOwnTruncation) {
 TEST_F(KernelPageCacheTest, PagesStayAfterTwoWritersOfTheMount) {
   make();
   for (const bool first_closes_first : {true, false}) {
-    std::unique_ptr<client::File> first = open(kToWrite);
-    std::unique_ptr<client::File> second = open(kToWrite);
+    std::unique_ptr<client::File> first = open(kReadWrite);
+    std::unique_ptr<client::File> second = open(kReadWrite);
     write(mount_, *first, 0, 10);
     write(mount_, *second, 5, kSpread);
     write(mount_, *first, kSpread, 100);
@@ -116,9 +115,9 @@ TEST_F(KernelPageCacheTest, PagesStayAfterTwoWritersOfTheMount) {
 
 TEST_F(KernelPageCacheTest, PagesStayWhenWritersOfTheMountFollowOneAnotherOpen) {
   make();
-  std::unique_ptr<client::File> file = open(kToWrite);
+  std::unique_ptr<client::File> file = open(kReadWrite);
   for (std::uint64_t i = 0; i < 5; ++i) {
-    std::unique_ptr<client::File> next = open(kToWrite);
+    std::unique_ptr<client::File> next = open(kReadWrite);
     write(mount_, *next, i * 10, 10);
     close(std::exchange(file, std::move(next)));
   }
@@ -129,9 +128,9 @@ TEST_F(KernelPageCacheTest, PagesStayWhenWritersOfTheMountFollowOneAnotherOpen) 
 TEST_F(KernelPageCacheTest, AWriteOfAnotherClientBetweenTwoWritersOfTheMountDropsPages) {
   for (const bool closes : {true, false}) {
     make();
-    std::unique_ptr<client::File> first = open(kToWrite);
-    const std::unique_ptr<client::File> others = open_at(other_, kToWrite);
-    std::unique_ptr<client::File> second = open(kToWrite);
+    std::unique_ptr<client::File> first = open(kReadWrite);
+    const std::unique_ptr<client::File> others = open_at(other_, kReadWrite);
+    std::unique_ptr<client::File> second = open(kReadWrite);
     write(other_, *others, 0, 10);
     if (closes) std::ignore = run(other_, others->close());
     write(mount_, *first, 0, kSpread);
@@ -144,8 +143,8 @@ TEST_F(KernelPageCacheTest, AWriteOfAnotherClientBetweenTwoWritersOfTheMountDrop
 
 TEST_F(KernelPageCacheTest, AChangePastThePagesOfTwoWritersDropsPages) {
   make();
-  std::unique_ptr<client::File> first = open(kToWrite);
-  std::unique_ptr<client::File> second = open(kToWrite);
+  std::unique_ptr<client::File> first = open(kReadWrite);
+  std::unique_ptr<client::File> second = open(kReadWrite);
   pages_->spoil(first->handle());
   close(std::move(first));
   close(std::move(second));
@@ -155,18 +154,18 @@ TEST_F(KernelPageCacheTest, AChangePastThePagesOfTwoWritersDropsPages) {
 TEST_F(KernelPageCacheTest, AWriteOfAnotherClientDropsPages) {
   for (const bool closes : {true, false}) {
     make();
-    const std::unique_ptr<client::File> file = open_at(other_, kToWrite);
+    const std::unique_ptr<client::File> file = open_at(other_, kReadWrite);
     write(other_, *file, 100, 1);
     if (closes) std::ignore = run(other_, file->close());
     EXPECT_FALSE(next_open_keeps()) << closes;
     if (!closes) std::ignore = run(other_, file->close());
-    EXPECT_FALSE(next_open_keeps(kToWrite)) << closes;
+    EXPECT_FALSE(next_open_keeps(kReadWrite)) << closes;
   }
 }
 
 TEST_F(KernelPageCacheTest, AnOpenOfAnotherClientDropsNoPages) {
   make();
-  const std::unique_ptr<client::File> file = open_at(other_, kToWrite);
+  const std::unique_ptr<client::File> file = open_at(other_, kReadWrite);
   EXPECT_TRUE(next_open_keeps());
   write(other_, *file, kSpread - 1, 1);
   EXPECT_FALSE(next_open_keeps());
@@ -180,8 +179,8 @@ TEST_F(KernelPageCacheTest, ATruncationByAnotherClientDropsPages) {
 
 TEST_F(KernelPageCacheTest, AWriteOfAnotherClientDuringTheMountsOwnDropsPages) {
   make();
-  std::unique_ptr<client::File> file = open(kToWrite);
-  const std::unique_ptr<client::File> others = open_at(other_, kToWrite);
+  std::unique_ptr<client::File> file = open(kReadWrite);
+  const std::unique_ptr<client::File> others = open_at(other_, kReadWrite);
   write(other_, *others, 0, 10);
   std::ignore = run(other_, others->close());
   write(mount_, *file, 0, kSpread);
@@ -191,7 +190,7 @@ TEST_F(KernelPageCacheTest, AWriteOfAnotherClientDuringTheMountsOwnDropsPages) {
 
 TEST_F(KernelPageCacheTest, PagesThatMissedAWriteAreDropped) {
   make();
-  std::unique_ptr<client::File> file = open(kToWrite);
+  std::unique_ptr<client::File> file = open(kReadWrite);
   pages_->spoil(file->handle());
   close(std::move(file));
   EXPECT_FALSE(next_open_keeps());
@@ -204,14 +203,14 @@ TEST_F(KernelPageCacheTest, TheNextProcessOfTheMountKeepsPages) {
   make();
   pages_ = std::make_unique<client::CachedPages>(memory_);
   EXPECT_TRUE(next_open_keeps());
-  const std::unique_ptr<client::File> file = open(kToWrite);
+  const std::unique_ptr<client::File> file = open(kReadWrite);
   pages_ = std::make_unique<client::CachedPages>(memory_);
   EXPECT_FALSE(next_open_keeps()) << "of a file that the process before had open for writing";
 }
 
 TEST_F(KernelPageCacheTest, PagesAreDroppedWithinASecondWhileAServerIsDown) {
   make();
-  const std::unique_ptr<client::File> others = open_at(other_, kToWrite);
+  const std::unique_ptr<client::File> others = open_at(other_, kReadWrite);
   std::unique_ptr<client::File> file = open_at(mount_, kToRead);
   world_.kill_server(ServerId{3}, bmi::sim::Death::kProcess);
   const MonoTime begun = world_.now();
@@ -222,8 +221,8 @@ TEST_F(KernelPageCacheTest, PagesAreDroppedWithinASecondWhileAServerIsDown) {
 /// The writer that closes last knows only its own writes.
 TEST_F(KernelPageCacheTest, TheServerSettlesTheSizeWhenTheLastOfTwoWritersCannotAsk) {
   make();
-  std::unique_ptr<client::File> first = open(kToWrite);
-  std::unique_ptr<client::File> second = open(kToWrite);
+  std::unique_ptr<client::File> first = open(kReadWrite);
+  std::unique_ptr<client::File> second = open(kReadWrite);
   write(mount_, *first, 0, kSpread);
   write(mount_, *second, kSpread, 2 * kSpread);
   close(std::move(second));

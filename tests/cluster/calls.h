@@ -10,6 +10,9 @@
 
 namespace spate::cluster {
 
+/// An open for reading and writing.
+inline constexpr auto kReadWrite = static_cast<std::uint8_t>(wire::kOpenRead | wire::kOpenWrite);
+
 /// The result of a call; nothing while the call is in flight.
 template <typename T>
 using Outcome = std::shared_ptr<std::optional<T>>;

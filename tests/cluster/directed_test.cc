@@ -16,7 +16,6 @@ using bmi::sim::Death;
 using trove::BytestreamOp;
 using FilePtr = std::unique_ptr<client::File>;
 
-constexpr auto kReadWrite = static_cast<std::uint8_t>(wire::kOpenRead | wire::kOpenWrite);
 constexpr std::uint64_t kSmall = 3000;   // bytes that fit in the request
 constexpr std::uint64_t kLarge = 40000;  // bytes that go in bulk messages, to all servers
 

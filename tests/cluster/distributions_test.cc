@@ -13,7 +13,6 @@ namespace {
 
 using FilePtr = std::unique_ptr<client::File>;
 
-constexpr auto kOpenForBoth = static_cast<std::uint8_t>(wire::kOpenRead | wire::kOpenWrite);
 constexpr std::uint64_t kMostBytes = 300'000;
 
 std::vector<DistributionSpec> all_specs() {
@@ -39,7 +38,7 @@ class DistributionsTest : public ::testing::Test {
   FilePtr create(const std::string& name, const DistributionSpec& spec) {
     client::NewObject object;
     object.layout.distribution = spec;
-    auto made = run(client_.client().create(client::path_from_root(name), kOpenForBoth, object));
+    auto made = run(client_.client().create(client::path_from_root(name), kReadWrite, object));
     EXPECT_OK(made) << describe(spec);
     return made ? *std::move(made) : nullptr;
   }
@@ -113,7 +112,7 @@ TEST_F(DistributionsTest, ADirectoryGivesItsOwnToNewFiles) {
   request.name = "user.spate.distribution";
   request.value = to_bytes(as_bytes("varstrip:8 KiB,4 KiB"));
   ASSERT_OK(run(client_.client().setxattr(request)));
-  const auto made = run(client_.client().create(client::path_from_root("d/f"), kOpenForBoth, {}));
+  const auto made = run(client_.client().create(client::path_from_root("d/f"), kReadWrite, {}));
   ASSERT_OK(made);
   EXPECT_EQ(describe((*made)->layout().distribution), "varstrip:8 KiB,4 KiB");
   EXPECT_EQ((*made)->layout().slots.size(), 2U);
@@ -122,7 +121,7 @@ TEST_F(DistributionsTest, ADirectoryGivesItsOwnToNewFiles) {
 TEST_F(DistributionsTest, ADistributionThatNeedsMoreTargetsThanThereAreIsRefused) {
   client::NewObject object;
   object.layout.distribution = parse_distribution("twod_stripe:1000,1").value();
-  const auto made = run(client_.client().create(client::path_from_root("f"), kOpenForBoth, object));
+  const auto made = run(client_.client().create(client::path_from_root("f"), kReadWrite, object));
   ASSERT_ERRC(made, Errc::kInvalidArgument);
   EXPECT_THAT(made.error().context(), ::testing::HasSubstr("1000 groups need as many slots"));
 }
@@ -130,7 +129,7 @@ TEST_F(DistributionsTest, ADistributionThatNeedsMoreTargetsThanThereAreIsRefused
 TEST_F(DistributionsTest, AnUnknownDistributionIsRefused) {
   client::NewObject object;
   object.layout.distribution = DistributionSpec{255, Bytes(3)};
-  const auto made = run(client_.client().create(client::path_from_root("f"), kOpenForBoth, object));
+  const auto made = run(client_.client().create(client::path_from_root("f"), kReadWrite, object));
   ASSERT_ERRC(made, Errc::kNotSupported);
   EXPECT_THAT(made.error().context(), ::testing::HasSubstr("does not know distribution 255"));
 }

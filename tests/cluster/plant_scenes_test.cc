@@ -10,8 +10,6 @@ namespace {
 using bmi::sim::Death;
 using client::path_from_root;
 
-constexpr auto kForBoth = static_cast<std::uint8_t>(wire::kOpenRead | wire::kOpenWrite);
-
 WorldOptions with(Plant plant) {
   WorldOptions options;
   options.plant = plant;
@@ -30,7 +28,7 @@ wire::LockSpec bytes_from(Handle handle, std::uint64_t first) {
 }
 
 std::unique_ptr<client::File> make(World& world, ClientProcess& client, const std::string& name) {
-  auto made = call(world, client, client.client().create(path_from_root(name), kForBoth, {}));
+  auto made = call(world, client, client.client().create(path_from_root(name), kReadWrite, {}));
   SPATE_CHECK(made.has_value());
   return *std::move(made);
 }

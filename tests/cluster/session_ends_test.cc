@@ -15,7 +15,6 @@ namespace {
 using FilePtr = std::unique_ptr<client::File>;
 using Done = Result<void>;
 
-constexpr auto kReadAndWrite = static_cast<std::uint8_t>(wire::kOpenRead | wire::kOpenWrite);
 constexpr std::uint64_t kBytes = 20'000;  // bytes that lie on every io server
 
 Bytes filled(char with, std::uint64_t size = kBytes) { return Bytes(size, static_cast<std::byte>(with)); }
@@ -49,7 +48,7 @@ class LostLocksTest : public ::testing::Test {
     return run(client, client.client().cluster().locks().set(spec, false));
   }
   FilePtr open(ClientProcess& client, const std::string& name) {
-    auto made = run(client, client.client().create(client::path_from_root(name), kReadAndWrite, {}));
+    auto made = run(client, client.client().create(client::path_from_root(name), kReadWrite, {}));
     EXPECT_OK(made);
     return made ? *std::move(made) : nullptr;
   }
@@ -192,8 +191,8 @@ job::Task<Errc> write_and_sync_on(client::File& file, job::Executor& executor, M
 TEST_F(RenewalTest, RenewingOneFilesCapabilityDisturbsNoOtherRequests) {
   std::vector<FilePtr> files;
   for (int i = 0; i < 5; ++i) {
-    auto made = call(world_, client_,
-                     client_.client().create(client::path_from_root("f" + std::to_string(i)), kReadAndWrite, {}));
+    auto made =
+        call(world_, client_, client_.client().create(client::path_from_root("f" + std::to_string(i)), kReadWrite, {}));
     ASSERT_OK(made);
     files.push_back(*std::move(made));
     world_.run_for(std::chrono::milliseconds(300));  // so that they expire one after the other
@@ -213,7 +212,7 @@ TEST(CloseTest, ACloseThatItsCallerAbandonsStillEndsTheOpen) {
   ClientProcess& writer = world.start_client();
   ClientProcess& other = world.start_client();
   const auto open = [&](ClientProcess& client) {
-    auto made = call(world, client, client.client().create(client::path_from_root("f"), kReadAndWrite, {}));
+    auto made = call(world, client, client.client().create(client::path_from_root("f"), kReadWrite, {}));
     EXPECT_OK(made);
     return made ? *std::move(made) : nullptr;
   };

@@ -12,7 +12,6 @@ namespace {
 
 using FilePtr = std::unique_ptr<client::File>;
 
-constexpr auto kForBoth = static_cast<std::uint8_t>(wire::kOpenRead | wire::kOpenWrite);
 constexpr ServerId kBeside{2};
 constexpr std::uint32_t kUser = 1000;
 constexpr std::uint32_t kLending = 06775;
@@ -45,7 +44,7 @@ class SetidBitsTest : public ::testing::Test {
   /// Makes a set-id program of the user with 20,000 bytes and a new name, which it returns.
   std::string make_program() {
     const std::string name = "program" + std::to_string(++programs_);
-    auto made = run(root_, root_.client().create(client::path_from_root(name), kForBoth, {}));
+    auto made = run(root_, root_.client().create(client::path_from_root(name), kReadWrite, {}));
     EXPECT_OK(made);
     const Bytes data(20'000, std::byte{7});
     EXPECT_OK(run(root_, (*made)->write(0, data)));
@@ -66,7 +65,7 @@ class SetidBitsTest : public ::testing::Test {
   }
   void expect_mode_after(ClientProcess& client, const Change& change, std::uint32_t expected) {
     const std::string name = make_program();
-    auto opened = run(client, client.client().open(client::path_from_root(name), kForBoth));
+    auto opened = run(client, client.client().open(client::path_from_root(name), kReadWrite));
     ASSERT_OK(opened);
     EXPECT_EQ(mode(root_, name), kLending) << "an open changes nothing";
     EXPECT_EQ(change(client, **opened), Errc::kOk);
@@ -92,7 +91,7 @@ TEST_F(SetidBitsTest, AWriterThatCachesAttributesSeesAtOnceThatTheyAreCleared) {
   options.keep_attributes = true;
   ClientProcess& writer = world_.start_client_beside(kBeside, options);
   const std::string name = make_program();
-  auto opened = run(writer, writer.client().open(client::path_from_root(name), kForBoth));
+  auto opened = run(writer, writer.client().open(client::path_from_root(name), kReadWrite));
   ASSERT_OK(opened);
   EXPECT_EQ(mode(writer, name), kLending);
   EXPECT_OK(run(writer, (*opened)->write(100, Bytes(10))));
@@ -159,7 +158,7 @@ TEST_F(SetidBitsTest, AreClearedByATruncation) {
 
 TEST_F(SetidBitsTest, BitsSetBetweenTwoWritesAreClearedByTheSecond) {
   const std::string name = make_program();
-  auto opened = run(user_, user_.client().open(client::path_from_root(name), kForBoth));
+  auto opened = run(user_, user_.client().open(client::path_from_root(name), kReadWrite));
   ASSERT_OK(opened);
   const Bytes data(100);
   ASSERT_OK(run(user_, (*opened)->write(0, data)));
@@ -177,7 +176,7 @@ TEST_F(SetidBitsTest, BitsSetBetweenTwoWritesAreClearedByTheSecond) {
 /// Root's session opens the file for a user and expires. It opens the file again at the user's next write.
 TEST_F(SetidBitsTest, AreClearedByAUsersWriteAfterTheSessionHasExpired) {
   const std::string name = make_program();
-  const auto flags = static_cast<std::uint8_t>(kForBoth | wire::kOpenByUser);
+  const auto flags = static_cast<std::uint8_t>(kReadWrite | wire::kOpenByUser);
   auto opened = run(root_, root_.client().open(client::path_from_root(name), flags));
   ASSERT_OK(opened);
   world_.fabric().links().partition(root_.node(), kMetaServer.value, true);
