@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // mirror_client SPATE.TOML FOLDER read|write|fsync BYTES SECONDS STREAMS
 // Each stream reads or writes its own file FOLDER/N, so many bytes a call, one call after the other, from the beginning
-// again after kFileBytes. fsync: each call writes all of a file of BYTES, and syncs it. Prints one line of JSON: calls, seconds, the median call and the longest one, us.
+// again after kFileBytes. fsync: each call writes all of a file of BYTES, and syncs it. Prints one line of JSON: calls,
+// seconds, the median call and the longest one, us.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

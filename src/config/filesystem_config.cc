@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
 #include "config/filesystem_config.h"
+
+#include <algorithm>
 
 namespace spate::config {
 

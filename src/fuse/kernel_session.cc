@@ -128,10 +128,10 @@ KernelSession::KernelSession(Mount& mount, SessionPtr session)
     : mount_(mount),
       session_(std::move(session)),
       ended_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      workers_({fuse_session_fd(session_.get()), mount.options.threads, worker_limit(mount.options),
-                mount.options.busy_poll,
-                [&mount](const std::function<bool()>& over) { mount.process.driver().drive_until(over); }},
-               [this](bool reads) { std::thread([this, reads] { work(reads); }).detach(); }) {
+      workers_(
+          {fuse_session_fd(session_.get()), mount.options.threads, worker_limit(mount.options), mount.options.busy_poll,
+           [&mount](const std::function<bool()>& over) { mount.process.driver().drive_until(over); }},
+          [this](bool reads) { std::thread([this, reads] { work(reads); }).detach(); }) {
   make_interruptible();
   mount_.workers = &workers_;
   mount_.process.run([this](client::Client&) { return let_executor_call(true); });
