@@ -46,8 +46,8 @@ wire::MirrorChange change_of(trove::BytestreamOp op) {
   }
 }
 
-/// A return that has failed does not end the patience with a member, unless it has lasted so long that the member must
-/// have received something. Otherwise a member that is given much would be replaced when its process restarts.
+/// A return that has failed does not begin a new time until the member is replaced, unless it has lasted so long that
+/// the member must have received something: a member that is given much is not replaced when its process restarts.
 void keep_patience(const MirrorFollower& before, MirrorFollower& after) {
   after.returns_from = before.returns_from;
   after.return_pause = before.return_pause;

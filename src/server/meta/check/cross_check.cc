@@ -38,7 +38,7 @@ std::set<TargetId> targets_behind(const DataGroups& groups, const std::vector<wi
   return targets;
 }
 
-/// Judges a datafile of a file whose inode exists.
+/// Checks a datafile of a file whose inode exists.
 wire::Judgement cross_check_live(const DataGroups& groups, const InodeRecord& inode,
                                  const wire::DatafileFact& datafile) {
   if (!inode.is_regular() || !names(groups, *inode.layout, datafile.slot)) return {Verdict::kMisplaced, 0, 0};
