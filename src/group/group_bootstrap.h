@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GroupBootstrap: makes the coordinator's record of a new group.
+// bootstrap_group(): makes the coordinator's record of a new group.
 #pragma once
 
 #include "coord/coordinator.h"

@@ -240,7 +240,7 @@ void Connection::take_negotiation() {
   output_.add(out);
   switch (negotiation_.state()) {
     case Negotiation::State::kTalking:
-      // Consume() may have ended early because `out` is full.
+      // consume() may have ended early because `out` is full.
       if (out.size() >= Negotiation::kMaxOptionBytes) schedule_pump();
       break;
     case Negotiation::State::kStartTls: return begin_tls();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ServerMachine: a host with disks, and the server processes that run on it one after the other.
+// The disks of a host, and ServerProcess: the server processes that run on it one after the other.
 #pragma once
 
 #include <functional>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TestEnv: a file system for tests of the store. On the test's command it holds operations, lets them fail, and loses
-// unsynced data.
+// TestDisk and TestFileSystem: a file system for tests of the store. On the test's command it holds operations, lets
+// them fail, and loses unsynced data.
 #pragma once
 
 #include <rocksdb/env.h>
