@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The settings of a client; client/connect.h makes them from spate.toml, tests by hand.
+// The settings of a client; assembly/client_process.cc makes them from spate.toml.
 #pragma once
 
 #include <functional>
@@ -49,7 +49,7 @@ struct Options {
   std::optional<ClientKey> client_key;
   std::function<Result<ClientKey>()> newer_client_key = nullptr;   // rpc::Identity::newer_key
   std::function<Result<ClientKey>(ServerId)> fresh_key = nullptr;  // rpc::Identity::fresh_key
-  /// Set for fsck and for tests of servers: the client may then send requests that only servers may send (admin_call).
+  /// Set for fsck and for tests of servers: the client may then send requests that only servers may send.
   std::optional<Key> server_key;
   rpc::HandshakePolicy handshake;
   Credential credential;

@@ -43,7 +43,7 @@ struct Identity {
   std::uint64_t features = 0;  // wire::Feature: the features that this process asks servers for
   HandshakePolicy policy;
 
-  /// The session, once a meta server has opened it. A channel to an io server needs it; see SessionSource.
+  /// The session, once a meta server has opened it. A channel to an io server needs it.
   ClientId client;
   std::uint32_t epoch = 0;
   std::optional<SessionTicket> ticket;
