@@ -81,10 +81,10 @@ def stopped_in_order_and_restarted(fs):
 
 def killed_and_not_restarted(fs):
     for victim in (IO, META):
-        cp, target = copy_in(fs, "--set", "client.deadline=1500ms")
         acknowledged = {"spate:/acknowledged-%d-%d" % (victim, i): b"%d" % i * (100 + 70000 * i) for i in range(5)}
         for name, data in acknowledged.items():
             fs.spate("put", name, input=data)
+        cp, target = copy_in(fs, "--set", "client.deadline=3s")  # runs out, too, while the copy is stopped
         fs.kill(victim)
         cp.send_signal(signal.SIGCONT)
         took = fails(fs, cp, victim)
@@ -92,7 +92,7 @@ def killed_and_not_restarted(fs):
         looked = fs.run("--set", "client.deadline=1s", "ls", "spate:/").stderr
         check(looked.count("server %d (meta) has died; `spate up --dir" % META) == (victim == META), "ls says: " + looked)
         check("has died" not in fs.run("-q", "--set", "client.deadline=1s", "ls", "spate:/").stderr, "-q is not quiet")
-        check(took >= 1.4, "it gave up after %.1f s, before its deadline" % took)
+        check(took >= 2.9, "it gave up after %.1f s, before its deadline" % took)
         status = fs.run("status")
         check(status.returncode == 1 and status.stdout.decode().count(" up ") == fs.io, "status: " + status.stdout.decode() + status.stderr)
         fs.up()
@@ -128,7 +128,7 @@ def overwritten_while_an_io_server_is_away(fs):
 
 def hung(fs):
     for victim in (IO, META):
-        cp, target = copy_in(fs, "--set", "client.deadline=1500ms")
+        cp, target = copy_in(fs, "--set", "client.deadline=3s")
         fs.kill(victim, sig=signal.SIGSTOP)
         cp.send_signal(signal.SIGCONT)
         fails(fs, cp, victim)
