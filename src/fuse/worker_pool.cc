@@ -20,6 +20,9 @@ namespace {
 constexpr unsigned kMostAlone = 64;
 constexpr unsigned kManyAlone = 32;
 constexpr unsigned kOfOneOther = 4;
+/// How long a reader sleeps on the device alone before it drives. In a row of calls the next one comes within that, and
+/// answers that nobody waits for wake no worker.
+constexpr timespec kBeforeDriving{0, 300'000};
 
 pid_t own_number() {
   thread_local const auto number = static_cast<pid_t>(::syscall(SYS_gettid));
@@ -143,6 +146,12 @@ void WorkerPool::drive_until_request() {
   {
     const std::lock_guard lock(mutex_);
     if (!options_.drive || reading_ > 1 || reader_drives_ || stopped_) return;
+  }
+  pollfd state{options_.device, POLLIN, 0};
+  if (::ppoll(&state, 1, &kBeforeDriving, nullptr) != 0) return;
+  {
+    const std::lock_guard lock(mutex_);
+    if (reading_ > 1 || reader_drives_ || stopped_) return;
     reader_drives_ = true;
     numbers_.erase(own_number());  // a signal would end any call of the executor
   }

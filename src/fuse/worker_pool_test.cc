@@ -226,6 +226,15 @@ TEST_F(WorkerPoolTest, AReaderThatIsAloneDrivesTheExecutorUntilARequestComes) {
   executor.remove_source(its);
 }
 
+TEST_F(WorkerPoolTest, ARequestThatComesSoonIsReadWithoutDriving) {
+  bool drove = false;
+  WorkerPool its({device.get(), kKept, kMany, Duration(0), [&](const auto&) { drove = true; }}, [](bool) {});
+  its.start();
+  let_one_wait();
+  its.wait_for_request();
+  EXPECT_FALSE(drove);
+}
+
 TEST_F(WorkerPoolTest, AReaderReadsIfTheDeviceCannotWakeTheExecutor) {
   SystemClock clock;
   job::Executor executor(clock);
