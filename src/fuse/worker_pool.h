@@ -36,8 +36,8 @@ struct WorkerPoolOptions {
 ///   - when the executor finds, while it polls, that a request waits; while it sleeps, such a request wakes it, or
 ///   - at once, if the request is not alone or may wait for something other than the executor.
 /// A reader that is alone also drives the executor while it waits, unless another thread drives when its wait begins.
-/// Where no reader drives, nobody sees a message of a server, such as the recall of a lease, until the driver's own
-/// thread looks (some milliseconds).
+/// If no reader drives, a message of a server, such as the recall of a lease, waits until the driver's own thread looks
+/// (some milliseconds).
 /// Thread-safe; the executor calls poll() and prepare_to_wait(). A worker: work_begins() -> { wait_until_called() ->
 /// wait_for_request() -> request_begins() -> request_ends() } -> work_ends().
 class WorkerPool final : public job::Source {

@@ -232,7 +232,7 @@ TEST_F(WorkerPoolTest, ARequestThatComesSoonIsReadWithoutDriving) {
   its.start();
   let_one_wait();
   its.wait_for_request();
-  EXPECT_FALSE(drove);
+  EXPECT_FALSE(drove) << "the request was there before the reader slept";
 }
 
 TEST_F(WorkerPoolTest, AReaderReadsIfTheDeviceCannotWakeTheExecutor) {

@@ -48,7 +48,7 @@ class PeerTable {
   std::uint64_t next_peer_ = 0;
   std::map<PeerId, std::unique_ptr<Peer>> peers_;
   std::map<ConnectionEnd, Peer*> by_end_;
-  /// By instance and the connector's number for this side; admitted peers only.
+  /// The admitted peers. The key is the instance and the connector's number for this side.
   std::map<std::pair<std::uint64_t, std::uint64_t>, Peer*> inbound_;
   std::deque<PeerId> gone_;  // inbound peers without a connection, the oldest first
 };

@@ -16,7 +16,7 @@ namespace spate::client {
 /// The record of a lock for the next process of this client.
 HandoverState::Held handover_record(const wire::LockSpec& lock, std::uint32_t pid);
 
-/// By file and owner: the ranges that the owner holds, and whether it has lost them. A lost lock stays here until its
+/// Keeps the ranges that each owner holds of each file, and whether it has lost them. A lost lock stays here until its
 /// owner releases it, so that the owner's next request can fail. Sends no messages. One executor.
 class HeldLocks {
  public:

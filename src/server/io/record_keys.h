@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the keys and values of all records of an io server have in common: docs/disk-io.md.
+// The common parts of the keys and values of an io server's records (docs/disk-io.md).
 #pragma once
 
 #include <string_view>

@@ -126,7 +126,7 @@ class Sessions {
   virtual void end_sessions_of(const KeyId& /*key*/) {}
 };
 
-/// What sessions hold in memory only: locks, or leases. The store knows which sessions may hold any.
+/// Locks or leases that sessions hold, in memory only. The store knows which sessions may hold any.
 ///
 /// An interface with an implementation for each of both: session/ releases what an ended session held, and locks/ and
 /// leases/ include session/.

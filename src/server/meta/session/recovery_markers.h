@@ -11,7 +11,7 @@
 
 namespace spate::meta {
 
-/// What the markers are about, and their place in the store.
+/// The subject of the markers, and their place in the store.
 struct MarkerKind {
   const char* name;  // for messages: "lock", "lease"
   StoreKey (*key)(ClientId);
