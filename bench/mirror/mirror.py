@@ -51,7 +51,8 @@ def result(child):
 
 def cell(options, fs, copies, what, size, streams):
     """MiB/s, the median call in us, the servers' processor seconds a GiB. The files are written before the time is taken, which
-    counts for the processor, too: so its time is that of a second run of twice the length, less the first."""
+    counts for the processor, too: so its time is that of a second run of twice the length, less the first. None: the second run
+    was so disturbed that it made no more calls than the first."""
     found, used = [], []
     for seconds in (options.seconds, 2 * options.seconds):
         before = fs.cpu_seconds()
@@ -59,8 +60,14 @@ def cell(options, fs, copies, what, size, streams):
             found.append(result(child))
         used.append(fs.cpu_seconds() - before)
     gib = (found[1]["calls"] - found[0]["calls"]) * size / (1 << 30)
-    cpu = (used[1] - used[0]) / gib if gib > 0 else float("nan")
+    cpu = (used[1] - used[0]) / gib if gib > 0 else None
     return found[1]["calls"] * size / MIB / found[1]["seconds"], found[1]["median_us"], cpu
+
+
+def median_known(values):
+    """The median of those that are not None; nan if all are."""
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else float("nan")
 
 
 def bar_of(what, size, streams, rates, medians):
@@ -94,7 +101,7 @@ def writes(builds, report, where):
                 rates, medians, cpus = zip(*cells)
                 print("%s, %-6s write %4d KiB %d streams  replicas=%d: %5.0f MiB/s (%.0f to %.0f), call %6.0f us (%.0f to %.0f), servers %.2f CPU s/GiB" % (
                     where, name, size // 1024, streams, copies, statistics.median(rates), min(rates), max(rates), statistics.median(medians),
-                    min(medians), max(medians), statistics.median(cpus)), flush=True)
+                    min(medians), max(medians), median_known(cpus)), flush=True)
                 report.append({"where": where, "build": name, "bytes": size, "streams": streams, "replicas": copies, "MiB/s": rates,
                                "call, us": medians, "CPU s/GiB": cpus})
 
@@ -138,7 +145,7 @@ def costs(options, folder, report):
                     for copies in (1, 2):
                         print("%-5s %4d KiB %d streams  replicas=%d: %7.0f MiB/s (%.0f to %.0f), call %6.0f us, servers %.2f CPU s/GiB  %s" % (
                             what, size // 1024, streams, copies, statistics.median(rates[copies]), min(rates[copies]), max(rates[copies]),
-                            statistics.median(medians[copies]), statistics.median(cpus[copies]), said if copies == 2 else ""), flush=True)
+                            statistics.median(medians[copies]), median_known(cpus[copies]), said if copies == 2 else ""), flush=True)
                     report.append({"what": what, "bytes": size, "streams": streams, "MiB/s": rates, "call, us": medians, "CPU s/GiB": cpus,
                                    "said": said})
 
@@ -153,7 +160,7 @@ def fsyncs(options, folder, report):
         for copies in (1, 2):
             print("write + fsync 4 KiB 1 streams  replicas=%d: %7.0f per s (%.0f to %.0f), call %6.0f us (%.0f to %.0f), servers %.0f CPU us a call  %s" % (
                 copies, statistics.median(calls[copies]), min(calls[copies]), max(calls[copies]), statistics.median(medians[copies]),
-                min(medians[copies]), max(medians[copies]), statistics.median(cpus[copies]) * 4096 / (1 << 30) * 1e6,
+                min(medians[copies]), max(medians[copies]), median_known(cpus[copies]) * 4096 / (1 << 30) * 1e6,
                 "%.2f of unreplicated, %+.0f us" % (statistics.median(calls[2]) / statistics.median(calls[1]), more) if copies == 2 else ""), flush=True)
         report.append({"what": "write + fsync", "bytes": 4096, "streams": 1, "per s": calls, "call, us": medians, "CPU s/GiB": cpus})
 
