@@ -14,6 +14,7 @@ from dashboard import dashboard  # noqa: E402
 
 try:
     from selenium import webdriver
+    from selenium.common.exceptions import StaleElementReferenceException
     from selenium.webdriver.common.by import By
     from selenium.webdriver.common.keys import Keys
 except ImportError:
@@ -26,6 +27,7 @@ WILD = "<img src=x onerror=document.title='pwned'>"
 
 
 def browser(profile, dark=False):
+    """The browser's home folder is its profile: it leaves nothing in the user's own."""
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium")
     for word in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--user-data-dir=" + profile):
@@ -34,7 +36,7 @@ def browser(profile, dark=False):
         options.add_argument("--force-dark-mode")
         options.add_argument("--blink-settings=preferredColorScheme=0")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    return webdriver.Chrome(service=webdriver.chrome.service.Service(shutil.which("chromedriver")), options=options)
+    return webdriver.Chrome(service=webdriver.chrome.service.Service(shutil.which("chromedriver"), env=dict(os.environ, HOME=profile)), options=options)
 
 
 class Page:
@@ -49,6 +51,17 @@ class Page:
 
     def text(self, css):
         return self.driver.execute_script("return document.querySelector(arguments[0])?.textContent ?? ''", css)
+
+    def click(self, css, text):
+        """Clicks the first one whose text begins so. The page may put another one in its place just before the click."""
+        def clicked():
+            try:
+                next(found for found in self.all(css) if found.text.startswith(text)).click()
+                return True
+            except (StaleElementReferenceException, StopIteration):
+                return False
+
+        wait_until(clicked, "%s is clicked" % text, 60)
 
     def wait(self, script, what):
         wait_until(lambda: self.driver.execute_script("return " + script), what, 60)
@@ -82,7 +95,7 @@ def shows_a_file(page):
     """Reaches a strip by clicks from the root (the directory, the file, the strip) and the next one by keys."""
     page.one("#path-form button").click()
     page.wait("[...document.querySelectorAll('.entries button')].some((b) => b.textContent.startsWith('striped'))", "the entries of the root")
-    next(b for b in page.all(".entries button") if b.text.startswith("striped")).click()
+    page.click(".entries button", "striped")
     page.wait("document.querySelectorAll('.strip').length === 5", "the strips of the file")
     check(len(page.all(".slot")) == 3 and [s.text for s in page.all(".slot:first-child .strip")] == ["0", "192K"], page.text("#layout"))
     page.all(".strip")[0].click()
@@ -106,7 +119,7 @@ def works_by_keys(page):
     page.press(Keys.ARROW_LEFT)
     check('id="tab-file"' in page.focused() and page.one("#tab-file").get_attribute("aria-selected") == "true", page.focused())
     page.wait("[...document.querySelectorAll('#busiest .link')].some((b) => b.textContent === '/busy')", "the busy file is told")
-    next(b for b in page.all("#busiest .link") if b.text == "/busy").click()
+    page.click("#busiest .link", "/busy")
     page.wait("document.getElementById('path').value === '/busy'", "a click on it takes its path")
 
     def lies():
