@@ -17,7 +17,8 @@ constexpr Duration kFailOver = 4s;
 
 class MirrorTest : public ::testing::Test {
  protected:
-  MirrorTest() : client_(mirrors_.world.start_client()) {}
+  explicit MirrorTest(const WorldOptions& options = mirror_options())
+      : mirrors_(options), client_(mirrors_.world.start_client()) {}
 
   template <typename T>
   T run(job::Task<T> task) {
@@ -253,6 +254,26 @@ TEST_F(MirrorTest, AFullMemberFailsTheWriteAndNothingElse) {
     expect_content(*file);
     EXPECT_EQ(mirrors_.differences(), "");
   }
+}
+
+constexpr Duration kSlowSync = 100ms;
+
+class SlowDisksTest : public MirrorTest {
+ protected:
+  static WorldOptions options() {
+    WorldOptions options = mirror_options();
+    options.sync_latency = kSlowSync;
+    return options;
+  }
+  SlowDisksTest() : MirrorTest(options()) {}
+};
+
+TEST_F(SlowDisksTest, AnFsyncWaitsForTheDisksOfAllMembersAtTheSameTime) {
+  const FilePtr file = create("f");
+  write(*file, 0, bytes_of(1, 20'000));
+  const MonoTime begun = world().now();
+  EXPECT_OK(run(file->sync()));
+  EXPECT_LT(world().now() - begun, kSlowSync * 3 / 2);
 }
 
 }  // namespace

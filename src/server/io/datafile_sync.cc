@@ -23,13 +23,19 @@ struct Synced {
   SyncOutcome outcome;
 };
 
+job::Task<Result<void>> sync_own(SyncWork& work, Target& target, DatafileId id, SyncOutcome& outcome) {
+  SPATE_CO_TRY(outcome, co_await sync_datafile(work.parts, target, id, work.active.token()));
+  co_return Result<void>();
+}
+
 job::Task<Result<void>> sync_slot(SyncWork& work, Place place, DatafileId id, Synced& synced) {
   Target& target = *place.target;
   SPATE_CO_TRY(std::ignore, co_await work.parts.leases.note({target.description.id, id}, work.active.token()));
-  if (place.term != nullptr) {
-    SPATE_CO_TRY(std::ignore, co_await place.term->sync_mirrors(id, work.asker.trace));
-  }
-  SPATE_CO_TRY(synced.outcome, co_await sync_datafile(work.parts, target, id, work.active.token()));
+  // The disks of all members sync at the same time.
+  std::vector<job::Task<Result<void>>> copies;
+  if (place.term != nullptr) copies.push_back(place.term->sync_mirrors(id, work.asker.trace));
+  copies.push_back(sync_own(work, target, id, synced.outcome));
+  SPATE_CO_TRY(std::ignore, co_await job::run_all(work.parts.executor, std::move(copies)));
   SPATE_CO_TRY(const auto stat, co_await stat_datafile(target, work.asker, id, work.active.token()));
   synced.state = state_of(stat);
   co_return Result<void>();
