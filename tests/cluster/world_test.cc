@@ -2,6 +2,7 @@
 #include "tests/cluster/world.h"
 
 #include "base/expect.h"
+#include "tests/cluster/calls.h"
 
 namespace spate::cluster {
 namespace {
@@ -46,6 +47,23 @@ TEST(World, AClusterServesAndRunsTheSameAgain) {
   const std::uint64_t first = run_once(3);
   EXPECT_EQ(first, run_once(3));
   EXPECT_NE(first, run_once(4));
+}
+
+TEST(World, AnFsyncAsksAllServersAtTheSameTime) {
+  constexpr Duration kOneWay = std::chrono::milliseconds(20);
+  World world{WorldOptions()};
+  ClientProcess& client = world.start_client();
+  auto file = call(world, client, client.client().create(client::path_from_root("a"), kReadWrite, {}));
+  ASSERT_OK(file);
+  EXPECT_OK(call(world, client, (*file)->write(0, Bytes(100'000))));
+  for (const ServerId server : world.servers()) {
+    world.fabric().links().set_link(client.node(), server.value, {.latency = kOneWay});
+  }
+  const MonoTime begun = world.now();
+  EXPECT_OK(call(world, client, (*file)->sync()));
+  const Duration took = world.now() - begun;
+  EXPECT_GT(took, 2 * kOneWay) << "the links are not slow";
+  EXPECT_LT(took, 3 * kOneWay);
 }
 
 }  // namespace

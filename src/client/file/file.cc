@@ -6,6 +6,7 @@
 
 #include "client/session/handover_state.h"
 #include "dist/registry.h"
+#include "job/run_all.h"
 #include "model/defect.h"
 #include "wire/cluster_messages.h"
 
@@ -100,8 +101,11 @@ job::Task<Result<void>> File::sync() {
   const std::uint64_t told_before = written_.losses_told();
   SPATE_CO_TRY(const auto turn, co_await written_.unsynced().turn.acquire(1));
   const Limits limits = cluster_.session().limits();
-  SPATE_CO_TRY(std::ignore, co_await sync_datafiles(limits));
-  SPATE_CO_TRY(std::ignore, co_await sync_names(limits));
+  // Neither depends on the other: an fsync takes one round trip, not two.
+  std::vector<job::Task<Result<void>>> syncs;
+  syncs.push_back(sync_names(limits));
+  syncs.push_back(sync_datafiles(limits));
+  SPATE_CO_TRY(std::ignore, co_await job::run_all(cluster_.executor(), std::move(syncs)));
   auto told = written_.tell_losses(told_before);
   written_.keep_synced();
   co_return told;
