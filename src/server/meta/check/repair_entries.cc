@@ -111,7 +111,7 @@ job::Task<Result<void>> mend_missing_directory(Repair& repair) {
   }
   InodeRecord made = rebuilt(repair, counts);
   if (!repair.confirm("the directory was made again, with " + counts_text(counts))) co_return {};
-  operation.count_object(1);
+  operation.deferred().count_object(1);
   if (handle != kRootHandle && !place) {
     SPATE_CO_TRY(repair.reply.path, co_await put_in_lost_found(operation, made));
     co_return {};

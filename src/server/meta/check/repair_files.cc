@@ -37,7 +37,8 @@ job::Task<Result<void>> wait_a_while(MetaCore& core, Handle handle, job::StopTok
 /// background.
 void wait_for_recovery(Operation& operation, Handle handle) {
   const job::StopToken stop = operation.call().stop;
-  operation.finish_with([core = &operation.core(), handle, stop] { return wait_a_while(*core, handle, stop); });
+  operation.deferred().finish_with(
+      [core = &operation.core(), handle, stop] { return wait_a_while(*core, handle, stop); });
 }
 
 /// Leaves the size and mtime to the datafiles, as after the last close. Puts the inode.
@@ -153,9 +154,8 @@ job::Task<Result<void>> mend_stray_open(Repair& repair) {
   SPATE_CO_TRY(const InodeState inode, co_await inode_state(operation, finding.handle));
   if (!there || !inode.missing() || !repair.confirm("it was dropped")) co_return {};
   operation.erase(key);
-  operation.when_committed([opens = operation.core().parts().opens, client = finding.client, handle = finding.handle] {
-    opens->dropped(client, handle);
-  });
+  operation.deferred().when_committed([opens = operation.core().parts().opens, client = finding.client,
+                                       handle = finding.handle] { opens->dropped(client, handle); });
   co_return {};
 }
 
@@ -184,7 +184,7 @@ job::Task<Result<void>> mend_removal_of_live_file(Repair& repair) {
   SPATE_CO_TRY(const InodeState inode, co_await inode_state(operation, repair.finding.handle));
   if (!there || inode.missing() || !repair.confirm("the file stays, its removal was dropped")) co_return {};
   operation.erase(key);
-  operation.when_committed([removals = operation.core().parts().removals] { removals->dropped(); });
+  operation.deferred().when_committed([removals = operation.core().parts().removals] { removals->dropped(); });
   co_return {};
 }
 

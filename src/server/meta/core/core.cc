@@ -230,8 +230,8 @@ job::Task<Result<Bytes>> MetaCore::run_changes(Operation& operation, ByteView re
     if (result.code() != Errc::kConflict) {
       if (!result && !(has_slot(call) && is_answer(result.code()))) co_return result;
       if (!result) operation.begin();  // drops everything that it has put
-      if (operation.answer_) result = *std::exchange(operation.answer_, std::nullopt);
-      if (has_slot(call)) parts_.answers->remember(operation.store(), call, result, operation.truncates_);
+      if (auto answer = operation.deferred().take_answer()) result = *std::move(answer);
+      if (has_slot(call)) parts_.answers->remember(operation.store(), call, result, operation.deferred().truncates());
       SPATE_CO_TRY(std::ignore, co_await recall(operation));
       const auto done = co_await operation.store().commit(trove::Durability::kProcess);
       if (done.status == Errc::kOk) {
@@ -248,9 +248,8 @@ job::Task<Result<Bytes>> MetaCore::run_changes(Operation& operation, ByteView re
 job::Task<Result<void>> MetaCore::before_next_run(Operation& operation) {
   operation.store_.reset();
   const job::StopToken stop = operation.call().stop;
-  if (operation.wait_) {
+  if (auto wait = operation.deferred().take_wait()) {
     operation.locks_.release();
-    auto wait = std::move(operation.wait_);
     const rpc::ReleasedPlace released(operation.call());
     auto waited = co_await wait();
     co_return waited;
@@ -282,8 +281,8 @@ void MetaCore::committed(Operation& operation) {
   operation.answered_touch_ = operation.changes().touched();
   // Others may build on the commit before it is durable: their commits become durable after it.
   operation.locks_.release();
-  for (auto& action : operation.committed_) action();
-  objects_.add(operation.objects_made_);
+  operation.deferred().run_actions();
+  objects_.add(operation.deferred().objects_made());
   unsynced_.set();
 }
 
@@ -306,12 +305,12 @@ job::Task<Result<Bytes>> MetaCore::acknowledge(Operation& operation, Result<Byte
     SPATE_CO_TRY(std::ignore, co_await sync());
   }
   if (result) {
-    for (auto& finish : operation.finish_) {
+    for (auto& finish : operation.deferred().finishes()) {
       SPATE_CO_TRY(std::ignore, co_await finish());
     }
   }
-  if (operation.truncates_) {
-    SPATE_CO_TRY(std::ignore, co_await after_truncation(operation.call(), operation.truncates_));
+  if (const Handle truncated = operation.deferred().truncates()) {
+    SPATE_CO_TRY(std::ignore, co_await after_truncation(operation.call(), truncated));
   }
   co_return result;
 }

@@ -25,13 +25,8 @@ Operation::Operation(MetaCore& core, const OperationParts& parts, rpc::Call& cal
       changes_(*call.peer, kind == Kind::kChange) {}
 
 void Operation::begin() {
-  committed_.clear();
-  finish_.clear();
-  wait_ = {};
-  answer_.reset();
-  truncates_ = Handle();
+  deferred_.begin();
   wanted_locks_.clear();
-  objects_made_ = 0;
   changes_.begin();
   store_.reset();
   store_.emplace(parts_.store.begin());

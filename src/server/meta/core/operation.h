@@ -11,6 +11,7 @@
 #include "base/unique_function.h"
 #include "job/storage.h"
 #include "rpc/call.h"
+#include "server/meta/core/deferred_by_run.h"
 #include "server/meta/core/directory_locks.h"
 #include "server/meta/core/touched_by_run.h"
 #include "server/meta/store/keys.h"
@@ -51,12 +52,11 @@ Result<void> check_knows(const rpc::Peer& peer, const Layout& layout);
 ///
 /// Life cycle: made by MetaCore for one request or internal change -> for each run: begin() on a fresh transaction, the
 /// function, the commit -> acknowledged -> destroyed. The function may run several times for one request, so its only
-/// effects before the commit are in the transaction, in kept() and in the lists of this class (when_committed(),
-/// finish_with(), count_object()), which begin() empties. Only the locks and kept() outlast a run. A function passes on
-/// kConflict from any call here, and the operation then runs again.
+/// effects before the commit are in the transaction, in kept(), and in changes() and deferred(), which begin() empties.
+/// Only the locks and kept() outlast a run. A function passes on kConflict from any call here, and the operation then
+/// runs again.
 ///
-/// One executor. The function's frame may keep references to it; nothing may keep them after the reply. The actions of
-/// when_committed() and finish_with() must not refer to the function's frame, which is gone by then.
+/// One executor. The function's frame may keep references to it; nothing may keep them after the reply.
 class Operation {
  public:
   enum class Kind : std::uint8_t {
@@ -138,31 +138,10 @@ class Operation {
   /// How many conflicts this request has had. A function may take more locks after a conflict.
   unsigned conflicts() const { return conflicts_; }
 
-  /// This run creates (1) or removes (-1) an object. For statfs.
-  void count_object(int difference) { objects_made_ += difference; }
-  /// Called once, after this run's transaction has been committed.
-  void when_committed(UniqueFunction<void()> action) { committed_.push_back(std::move(action)); }
-  /// The change is committed, but the reply is this error.
-  void answer_with(Error error) { answer_ = std::move(error); }
-  /// The error that answer_with() was given in this run; for a function that runs other functions.
-  std::optional<Error> take_answer() { return std::exchange(answer_, std::nullopt); }
+  /// What this run leaves to be done when the function has returned.
+  DeferredByRun& deferred() { return deferred_; }
   /// State that a function keeps between runs; empty at first.
   std::any& kept() { return kept_; }
-  /// This run's transaction holds a truncate intent for the file. The answer waits until the truncation has been
-  /// carried out; so does the answer to a resend.
-  void answer_after_truncate(Handle handle) { truncates_ = handle; }
-  bool truncates() const { return static_cast<bool>(truncates_); }
-  /// This run cannot go on before `wait` has ended. The operation releases its locks and its transaction, awaits
-  /// `wait`, and runs again, or fails with the error of `wait`. Yields the kConflict for the function to pass on.
-  Errc run_again_after(UniqueFunction<job::Task<Result<void>>()> wait) {
-    wait_ = std::move(wait);
-    return Errc::kConflict;
-  }
-  /// Takes run_again_after() back, for a function that runs other functions. Whether it was called in this run.
-  bool take_wait() { return static_cast<bool>(std::exchange(wait_, {})); }
-  /// The operation awaits this task after the commit and before the reply. Its error becomes the reply, although the
-  /// change is committed.
-  void finish_with(UniqueFunction<job::Task<Result<void>>()> finish) { finish_.push_back(std::move(finish)); }
 
  private:
   friend class MetaCore;
@@ -178,13 +157,8 @@ class Operation {
   LockSet locks_;
   std::vector<Handle> wanted_locks_;
   unsigned conflicts_ = 0;
-  int objects_made_ = 0;
   std::any kept_;
-  std::vector<UniqueFunction<void()>> committed_;
-  std::vector<UniqueFunction<job::Task<Result<void>>()>> finish_;
-  UniqueFunction<job::Task<Result<void>>()> wait_;
-  std::optional<Error> answer_;
-  Handle truncates_;
+  DeferredByRun deferred_;
   Bytes scratch_;
   const std::uint64_t incarnation_;
   TouchedByRun changes_;

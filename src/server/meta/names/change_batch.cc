@@ -57,10 +57,11 @@ job::Task<Result<Bytes>> make(Operation& operation, const wire::BatchedChange& c
   if (body == nullptr) co_return Error(Errc::kNotSupported, "this kind of change cannot be part of a batch");
   auto result = co_await body(operation, change.body);
   // A change that must wait for io servers needs a request of its own. Otherwise the others would wait, too.
-  if (!result && operation.take_wait())
+  if (!result && operation.deferred().take_wait())
     co_return Error(Errc::kNotSupported, "a change that must wait for io servers cannot be part of a batch");
   // The answer to a batch cannot wait for truncations.
-  if (result && operation.truncates()) co_return Error(Errc::kNotSupported, "a truncation cannot be part of a batch");
+  if (result && operation.deferred().truncates())
+    co_return Error(Errc::kNotSupported, "a truncation cannot be part of a batch");
   co_return result;
 }
 
@@ -86,14 +87,14 @@ Outcome<wire::ChangeBatchReply> change_batch(Operation& operation, const wire::C
     if (result.code() == Errc::kConflict) co_return std::move(result).error();
     const bool has_put = operation.changes().keys() != keys;
     const bool undo = !result && has_put;
-    if (auto told = operation.take_answer()) result = *std::move(told);
+    if (auto told = operation.deferred().take_answer()) result = *std::move(told);
     reply.answers.push_back(answer_of(std::move(result)));
     const bool fits = size_of(reply, operation.changes().touched()) <= operation.call().header.reply_room;
     if (fits && !undo) continue;
     if (fits) failed[i] = reply.answers.back();
     // A later change with a smaller answer might still fit, but each attempt would run all of them again.
     for (std::size_t left = i; !fits && left < request.changes.size(); ++left) failed[left] = no_room();
-    co_return operation.run_again_after(&nothing);
+    co_return operation.deferred().run_again_after(&nothing);
   }
   co_return reply;
 }

@@ -125,13 +125,15 @@ Result<void> mirror(Operation& operation, Layout& layout, std::uint32_t replicas
   if (missing.empty()) return {};
   std::vector<ServerId> unknown = core.group_servers().unknown(map);
   if (!unknown.empty()) {
-    return operation.run_again_after([&core, servers = std::move(unknown), stop = operation.call().stop]() mutable {
-      return core.group_servers().wait_for(std::move(servers), stop);
-    });
+    return operation.deferred().run_again_after(
+        [&core, servers = std::move(unknown), stop = operation.call().stop]() mutable {
+          return core.group_servers().wait_for(std::move(servers), stop);
+        });
   }
-  return operation.run_again_after([&core, lists = std::move(missing), stop = operation.call().stop]() mutable {
-    return core.data_groups().make(std::move(lists), stop);
-  });
+  return operation.deferred().run_again_after(
+      [&core, lists = std::move(missing), stop = operation.call().stop]() mutable {
+        return core.data_groups().make(std::move(lists), stop);
+      });
 }
 
 }  // namespace spate::meta

@@ -87,7 +87,7 @@ job::Task<Result<InodeRecord>> make_object(Operation& operation, const InodeReco
   }
   SPATE_CO_TRY(const Handle handle, co_await operation.core().new_handle(operation.call().stop));
   a.handle = Handle(handle.value | place_of(operation, directory, params.name) << kPlaceShift);
-  operation.count_object(1);
+  operation.deferred().count_object(1);
   if (object.is_directory()) operation.core().name_filter().made(a.handle);
   co_return object;
 }
@@ -134,7 +134,7 @@ job::Task<Result<void>> drop_link(Operation& operation, InodeRecord& object) {
 job::Task<Result<void>> remove_object(Operation& operation, InodeRecord object) {
   const Handle handle = object.handle();
   operation.erase(inode_key(handle));
-  operation.count_object(-1);
+  operation.deferred().count_object(-1);
   for (bool more = object.xattr_count > 0; more;) {
     trove::KeyRange range = xattrs_of(handle);
     range.limit = kXattrsAtOnce;
@@ -145,7 +145,8 @@ job::Task<Result<void>> remove_object(Operation& operation, InodeRecord object) 
   }
   if (object.may_have_data()) {
     operation.put(removal_key(handle), RemovalRecord{*std::move(object.layout), operation.now()});
-    operation.when_committed([removals = operation.core().parts().removals, handle] { removals->added(handle); });
+    operation.deferred().when_committed(
+        [removals = operation.core().parts().removals, handle] { removals->added(handle); });
   }
   co_return {};
 }

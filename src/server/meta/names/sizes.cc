@@ -57,7 +57,7 @@ void leave_unsettled(Operation& operation, InodeRecord& inode) {
   const TraceId trace = operation.call().header.trace;
   inode.attributes.size_known = false;
   operation.put(unsettled_key(handle), UnsettledRecord{operation.now()});
-  operation.when_committed([intent_recovery = operation.core().parts().intent_recovery, handle, trace] {
+  operation.deferred().when_committed([intent_recovery = operation.core().parts().intent_recovery, handle, trace] {
     intent_recovery->added(handle, trace);
   });
 }
@@ -84,7 +84,7 @@ void put_intent(Operation& operation, InodeRecord& inode, TruncateIntent intent)
   intent.when = operation.now();
   intent.layout = *inode.layout;
   operation.put(truncate_key(handle), intent);
-  operation.when_committed([intent_recovery = operation.core().parts().intent_recovery, handle, trace] {
+  operation.deferred().when_committed([intent_recovery = operation.core().parts().intent_recovery, handle, trace] {
     intent_recovery->added(handle, trace);
   });
 }
@@ -124,9 +124,8 @@ job::Task<Result<void>> end_open_of(Operation& operation, TruncateAsker asker, I
     co_return {};
   }
   operation.erase(key);
-  operation.when_committed([opens = operation.core().parts().opens, client = asker.client, handle = inode.handle()] {
-    opens->dropped(client, handle);
-  });
+  operation.deferred().when_committed([opens = operation.core().parts().opens, client = asker.client,
+                                       handle = inode.handle()] { opens->dropped(client, handle); });
   co_return {};
 }
 
@@ -178,14 +177,15 @@ void begin_truncate(Operation& operation, InodeRecord& inode, std::uint64_t size
     inode.writers = 0;  // the writers' own reports about the datafiles are out of date now
   }
   put_intent(operation, inode, std::move(intent));
-  operation.answer_after_truncate(inode.handle());
+  operation.deferred().answer_after_truncate(inode.handle());
 }
 
 Result<void> after_truncations(Operation& operation, const InodeRecord& inode) {
   if (!inode.truncating) return {};
   const job::StopToken stop = operation.call().stop;
-  return operation.run_again_after([intent_recovery = operation.core().parts().intent_recovery, handle = inode.handle(),
-                                    stop] { return intent_recovery->truncated(handle, stop); });
+  return operation.deferred().run_again_after([intent_recovery = operation.core().parts().intent_recovery,
+                                               handle = inode.handle(),
+                                               stop] { return intent_recovery->truncated(handle, stop); });
 }
 
 void drop_setid_bits(Attributes& a) {

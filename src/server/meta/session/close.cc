@@ -89,11 +89,12 @@ Outcome<wire::CloseReply> close(Operation& operation, const wire::CloseRequest& 
   const bool may_set = !operation.call().peer->reads_only();
   if (sets_anything(request)) {
     if (!may_set) {
-      operation.answer_with(Errc::kReadOnly);
+      operation.deferred().answer_with(Errc::kReadOnly);
     } else if (owns(operation.who(), inode.attributes)) {
       set_attributes(operation, inode, request);
     } else {
-      operation.answer_with(Errc::kNotPermitted);  // the open ends nevertheless, since a client closes only once
+      // The open ends nevertheless, since a client closes only once.
+      operation.deferred().answer_with(Errc::kNotPermitted);
     }
   }
   const bool read = may_set && note_read(operation, inode, request);

@@ -39,8 +39,9 @@ Result<void> note_read(Operation& operation, InodeRecord& inode) {
 Result<void> after_settling(Operation& operation, const InodeRecord& inode, bool writes) {
   if (!writes || !inode.keep_mtime || inode.write_opens > 0) return {};
   const job::StopToken stop = operation.call().stop;
-  return operation.run_again_after([intent_recovery = operation.core().parts().intent_recovery, handle = inode.handle(),
-                                    stop] { return intent_recovery->settled(handle, stop); });
+  return operation.deferred().run_again_after([intent_recovery = operation.core().parts().intent_recovery,
+                                               handle = inode.handle(),
+                                               stop] { return intent_recovery->settled(handle, stop); });
 }
 
 }  // namespace

@@ -115,7 +115,7 @@ job::Task<Result<Capability>> OpenTable::add(Operation& operation, InodeRecord& 
   record.readers += allows(rights, Rights::kRead) ? 1U : 0U;
   record.writers += writes ? 1U : 0U;
   operation.put(key, record);
-  operation.when_committed([hint = std::make_unique<Hint>(*this, header.client, inode.handle()), had_one]() {
+  operation.deferred().when_committed([hint = std::make_unique<Hint>(*this, header.client, inode.handle()), had_one]() {
     if (!had_one) hint->keep();
   });
   if (writes) {
@@ -125,7 +125,7 @@ job::Task<Result<Capability>> OpenTable::add(Operation& operation, InodeRecord& 
     inode.attributes.size_known = false;
     // If a crash lost the open, the server would trust the file's size while somebody writes. (For a new file, the
     // crash would lose the file as well.)
-    if (!fresh) operation.finish_with([&core = core_] { return core.sync(); });
+    if (!fresh) operation.deferred().finish_with([&core = core_] { return core.sync(); });
   }
   co_return capability_for(operation, inode, rights);
 }
@@ -167,7 +167,7 @@ job::Task<Result<void>> OpenTable::drop(Operation& operation, Handle handle, Rig
     co_return {};
   }
   operation.erase(key);
-  operation.when_committed([this, client = header.client, handle] { count(client, handle, -1); });
+  operation.deferred().when_committed([this, client = header.client, handle] { count(client, handle, -1); });
   co_return {};
 }
 
@@ -214,7 +214,7 @@ job::Task<Result<void>> OpenTable::release_file(Operation& operation, ClientId c
     operation.store().erase(entry.key);
   }
   if (ended == 0) co_return {};
-  operation.when_committed([this, client, handle, ended] { count(client, handle, -ended); });
+  operation.deferred().when_committed([this, client, handle, ended] { count(client, handle, -ended); });
   SPATE_CO_TRY(auto inode, co_await operation.get<InodeRecord>(inode_key(handle)));
   if (!inode) co_return {};
   if (end_writes(*inode, writers)) leave_unsettled(operation, *inode);
