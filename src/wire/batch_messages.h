@@ -17,7 +17,31 @@ inline constexpr std::size_t kMostBatched = 256;
 /// Most bytes of the bodies of all changes in one batch.
 inline constexpr std::size_t kMostBatchedBytes = std::size_t{256} << 10U;
 
-/// One change, as it would be sent by itself: the body of a request of `op`.
+/// The changes that may be part of a batch. A row is X(enumerator, name), as in the lists of wire/op.h. A client adds
+/// an open only if it reads.
+#define SPATE_BATCHABLE_CHANGES(X) \
+  X(Setattr, setattr)              \
+  X(Create, create)                \
+  X(Mkdir, mkdir)                  \
+  X(Symlink, symlink)              \
+  X(Link, link)                    \
+  X(Unlink, unlink)                \
+  X(Rmdir, rmdir)                  \
+  X(Open, open)                    \
+  X(Close, close)
+
+/// Whether the list has the operation.
+constexpr bool batchable(Op op) {
+  switch (op) {
+#define SPATE_BATCHABLE(id, name) case Op::k##id:
+    SPATE_BATCHABLE_CHANGES(SPATE_BATCHABLE)
+#undef SPATE_BATCHABLE
+    return true;
+    default: return false;
+  }
+}
+
+/// One change, as it would be sent by itself: the body of a request of `op`, which is batchable.
 struct BatchedChange {
   Op op = Op::kSetattr;
   Bytes body;
@@ -28,9 +52,9 @@ struct BatchedChange {
 };
 
 /// Makes the changes one after another in one transaction. A change that fails has no effect; the others are made all
-/// the same. `op` may be setattr, create, mkdir, symlink, link, unlink, rmdir and close. Any other change, and a create
-/// that truncates an existing file, gets the answer kNotSupported. A change whose answer has no room in the reply gets
-/// kMessageTooBig. Neither is made, and the client may send it by itself. Nobody sees a part of a batch.
+/// the same. A change that is not batchable, and a create or open that truncates an existing file, gets the answer
+/// kNotSupported. A change whose answer has no room in the reply gets kMessageTooBig. Neither is made, and the client
+/// may send it by itself. Nobody sees a part of a batch.
 struct ChangeBatchRequest {
   static constexpr Op kOp = Op::kChangeBatch;
   static constexpr std::string_view kName = "change batch request";

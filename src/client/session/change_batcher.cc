@@ -70,18 +70,8 @@ struct ChangeBatcher::Change {
 };
 
 bool ChangeBatcher::takes(wire::Op op, ByteView body, const Limits& limits) {
-  switch (op) {
-    case wire::Op::kSetattr:
-    case wire::Op::kCreate:
-    case wire::Op::kMkdir:
-    case wire::Op::kSymlink:
-    case wire::Op::kLink:
-    case wire::Op::kUnlink:
-    case wire::Op::kRmdir:
-    case wire::Op::kClose: return body.size() <= kLargestChange && !limits.data_of;
-    case wire::Op::kOpen: return body.size() <= kLargestChange && !limits.data_of && only_reads(body);
-    default: return false;
-  }
+  if (!wire::batchable(op) || body.size() > kLargestChange || limits.data_of) return false;
+  return op != wire::Op::kOpen || only_reads(body);
 }
 
 job::Task<Result<rpc::RawReply>> ChangeBatcher::send(wire::Op op, ByteView body, Limits limits) {

@@ -12,15 +12,10 @@ namespace {
 /// Null: this operation cannot be part of a batch.
 Body body_of(wire::Op op) {
   switch (op) {
-    case wire::Op::kSetattr: return &encoded_body<wire::SetattrRequest, &setattr>;
-    case wire::Op::kCreate: return &encoded_body<wire::CreateRequest, &create>;
-    case wire::Op::kMkdir: return &encoded_body<wire::MkdirRequest, &mkdir>;
-    case wire::Op::kSymlink: return &encoded_body<wire::SymlinkRequest, &symlink>;
-    case wire::Op::kLink: return &encoded_body<wire::LinkRequest, &link>;
-    case wire::Op::kUnlink: return &encoded_body<wire::UnlinkRequest, &unlink>;
-    case wire::Op::kRmdir: return &encoded_body<wire::RmdirRequest, &rmdir>;
-    case wire::Op::kOpen: return &encoded_body<wire::OpenRequest, &open>;
-    case wire::Op::kClose: return &encoded_body<wire::CloseRequest, &close>;
+#define SPATE_BODY(id, name) \
+  case wire::Op::k##id: return &encoded_body<wire::id##Request, &name>;
+    SPATE_BATCHABLE_CHANGES(SPATE_BODY)
+#undef SPATE_BODY
     default: return nullptr;
   }
 }
