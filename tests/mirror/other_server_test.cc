@@ -4,6 +4,7 @@
 
 #include "base/expect.h"
 #include "rpc/channel.h"
+#include "server/io/mirror/group_record_client.h"
 #include "tests/mirror/mirror_world.h"
 #include "wire/mirror_forward_messages.h"
 
@@ -30,9 +31,20 @@ class OtherServer final : public Process {
 
   template <typename Reply, typename Request>
   Result<Reply> ask(const Request& request) {
-    std::optional<Result<Reply>> out;
+    return run(channel_->call<Reply>(request, {}));
+  }
+  /// The records of these groups, as an io server reads them.
+  Result<std::vector<DataGroup>> read(std::vector<TargetId> groups) {
+    io::GroupRecordClient records(*world_.settings().map.find_server(kMetaServer), *context_, identity_, random_);
+    return run(records.read(std::move(groups), {}));
+  }
+
+ private:
+  template <typename T>
+  T run(job::Task<T> task) {
+    std::optional<T> out;
     job::Gate gate(executor_);
-    job::spawn(gate, into(channel_->call<Reply>(request, {}), out));
+    job::spawn(gate, into(std::move(task), out));
     while (!out) {
       while (executor_.step()) {
       }
@@ -40,8 +52,6 @@ class OtherServer final : public Process {
     }
     return *std::move(out);
   }
-
- private:
   template <typename T>
   static job::Task<void> into(job::Task<T> task, std::optional<T>& out) {
     out.emplace(co_await std::move(task));
@@ -119,6 +129,24 @@ TEST_F(OtherServerTest, CannotSendANewRecord) {
   EXPECT_EQ(answered->groups.front().flags, 0);
   mirrors_.world.run_for(std::chrono::seconds(5));
   EXPECT_EQ(mirrors_.group_of(*file_), group_) << "the members serve as before";
+}
+
+/// More groups than the meta server tells at once.
+TEST_F(OtherServerTest, ReadsTheRecordsOfAllItsGroups) {
+  std::set<std::vector<TargetId>> lists;  // of targets that no server has: nobody minds these groups
+  for (std::uint32_t i = 100; i < 165; ++i) {
+    for (std::uint32_t j = 100; j < 165; ++j) lists.insert({target_id(ServerId(2), i), target_id(ServerId(3), j)});
+  }
+  meta::DataGroups& groups = mirrors_.world.server(kMetaServer)->meta()->core().data_groups();
+  ClientProcess& any = mirrors_.world.start_client();
+  ASSERT_OK(call(mirrors_.world, any, groups.make(lists, {})));
+  std::vector<TargetId> wanted;
+  for (const auto& [id, group] : groups.all()) wanted.push_back(id);
+  ASSERT_GT(wanted.size(), wire::kMaxGroupsAsked);
+  OtherServer other(mirrors_.world, third_, kMetaServer);
+  const auto found = other.read(wanted);
+  ASSERT_OK(found);
+  EXPECT_EQ(found->size(), wanted.size());
 }
 
 TEST_F(OtherServerTest, MayNotChangeTheRecord) {

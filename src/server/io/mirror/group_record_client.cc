@@ -48,10 +48,15 @@ job::Task<Result<std::vector<DataGroup>>> GroupRecordClient::ask(wire::DataGroup
 }
 
 job::Task<Result<std::vector<DataGroup>>> GroupRecordClient::read(std::vector<TargetId> groups, job::StopToken stop) {
-  wire::DataGroupsRequest request;
-  request.groups = std::move(groups);
-  if (request.groups.empty()) co_return std::vector<DataGroup>();
-  auto found = co_await ask(std::move(request), stop);
+  std::vector<DataGroup> found;
+  for (std::size_t at = 0; at < groups.size(); at += wire::kMaxGroupsAsked) {
+    wire::DataGroupsRequest request;
+    const auto first = groups.begin() + static_cast<std::ptrdiff_t>(at);
+    request.groups.assign(first,
+                          first + static_cast<std::ptrdiff_t>(std::min(groups.size() - at, wire::kMaxGroupsAsked)));
+    SPATE_CO_TRY(std::vector<DataGroup> some, co_await ask(std::move(request), stop));
+    std::ranges::move(some, std::back_inserter(found));
+  }
   co_return found;
 }
 

@@ -18,7 +18,7 @@ class GroupRecordClient {
   GroupRecordClient(const GroupRecordClient&) = delete;
   GroupRecordClient& operator=(const GroupRecordClient&) = delete;
 
-  /// Returns those of `groups` that exist. At most wire::kMaxGroupsAsked may be asked for.
+  /// Returns those of `groups` that exist, in their order.
   job::Task<Result<std::vector<DataGroup>>> read(std::vector<TargetId> groups, job::StopToken stop);
   /// Returns all groups that have a target of this server.
   job::Task<Result<std::vector<DataGroup>>> of_server(ServerId server, job::StopToken stop);

@@ -211,7 +211,7 @@ job::Task<void> Mirrors::read_records() {
     for (const auto& [id, group] : groups_) {
       if (group->is_replaced() && group->emptied) continue;  // it is of no concern here any more
       const bool silent = !group->is_primary() && group->heard + timing_.read_record < now;
-      if (wanted.size() < wire::kMaxGroupsAsked && (doubt_ || group->fresh || silent)) wanted.push_back(id);
+      if (doubt_ || group->fresh || silent) wanted.push_back(id);
     }
     doubt_ = false;
     found = co_await group_records_->read(std::move(wanted), stopping_);
