@@ -261,7 +261,7 @@ bool add_groups(Context& context, assembly::ClientProcess& process, const std::v
   const auto groups = all_groups(process);
   if (!groups || groups->empty()) return true;
   GroupHealth health = health_of(*groups);
-  if (!health.joining.empty()) health.to_copy_mib = mib_to_copy(context, io_servers);
+  add_work_of(context, io_servers, health);
   list.push_back(to_json(health));
   text += health_text(health);
   return health.degraded == 0;

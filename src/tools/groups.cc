@@ -31,6 +31,13 @@ std::string servers_text(const std::map<ServerId, std::size_t>& servers, const c
   return text.empty() ? text : fmt::format("; {}:{}", what, text);
 }
 
+/// Nothing: an older server does not have the gauge.
+std::optional<std::uint64_t> gauge_of(const metrics::Snapshot& snapshot, const char* name) {
+  const metrics::Sample* const sample = snapshot.find(name, {});
+  if (sample == nullptr) return std::nullopt;
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(sample->value, 0));
+}
+
 nlohmann::json counts_of(const std::map<ServerId, std::size_t>& servers) {
   nlohmann::json list = nlohmann::json::array();
   for (const auto& [server, groups] : servers) list.push_back({{"server", server.value}, {"groups", groups}});
@@ -100,27 +107,31 @@ GroupHealth health_of(const GroupMap& groups) {
   return health;
 }
 
-std::optional<std::uint64_t> mib_to_copy(Context& context, const std::vector<ServerId>& io_servers) {
+void add_work_of(Context& context, const std::vector<ServerId>& io_servers, GroupHealth& health) {
   auto asker = Asker::open(context);
-  if (!asker) return std::nullopt;
+  if (!asker) return;
   const auto replies = asker->ask<wire::StatsReply>(wire::StatsRequest(), io_servers);
-  if (!replies) return std::nullopt;
-  std::uint64_t sum = 0;
+  if (!replies) return;
+  bool all_answer = true;
+  std::uint64_t regions = 0;  // of 1 MiB
   for (const auto& [server, reply] : *replies) {
-    if (!reply) return std::nullopt;
-    const auto snapshot = metrics::Snapshot::decode(reply->snapshot);
-    const metrics::Sample* const regions = snapshot ? snapshot->find("spate_server_io_regions_to_copy", {}) : nullptr;
-    if (regions == nullptr) return std::nullopt;
-    sum += static_cast<std::uint64_t>(std::max<std::int64_t>(regions->value, 0));  // one region is 1 MiB
+    const auto snapshot = reply ? metrics::Snapshot::decode(reply->snapshot) : Error(reply.error());
+    const auto to_copy = snapshot ? gauge_of(*snapshot, "spate_server_io_regions_to_copy") : std::nullopt;
+    if (!to_copy) all_answer = false;
+    regions += to_copy.value_or(0);
+    if (!snapshot) continue;
+    const std::uint64_t leftover = gauge_of(*snapshot, "spate_server_io_groups_leftover").value_or(0);
+    if (leftover > 0) health.leftover[server] = leftover;
   }
-  return sum;
+  if (all_answer && !health.joining.empty()) health.to_copy_mib = regions;
 }
 
 nlohmann::json to_json(const GroupHealth& health) {
   nlohmann::json row = {{"groups", health.groups},
                         {"degraded", health.degraded},
                         {"absent", counts_of(health.absent)},
-                        {"joining", counts_of(health.joining)}};
+                        {"joining", counts_of(health.joining)},
+                        {"leftover", counts_of(health.leftover)}};
   if (health.to_copy_mib) row["to_copy_mib"] = *health.to_copy_mib;
   return row;
 }
@@ -132,6 +143,7 @@ std::string health_text(const GroupHealth& health) {
     state += servers_text(health.absent, "absent") + servers_text(health.joining, "being brought up to date");
   }
   if (health.to_copy_mib) state += fmt::format(", {} MiB left at most", *health.to_copy_mib);
+  state += servers_text(health.leftover, "old copies to be removed");
   return fmt::format("{:<10} {} of targets, {}\n", "mirrors", counted(health.groups, "group"), state);
 }
 

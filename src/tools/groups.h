@@ -34,10 +34,11 @@ struct GroupHealth {
   std::map<ServerId, std::size_t> absent;    // by server: groups whose changes it does not receive
   std::map<ServerId, std::size_t> joining;   // by server: groups in which it still receives missed changes
   std::optional<std::uint64_t> to_copy_mib;  // the most that joining members still lack; nothing: not known
+  std::map<ServerId, std::size_t> leftover;  // by server: groups whose old copies it has still to remove
 };
 GroupHealth health_of(const GroupMap& groups);
-/// Asks the io servers how much the members that came back still lack. Nothing if one of them does not answer.
-std::optional<std::uint64_t> mib_to_copy(Context& context, const std::vector<ServerId>& io_servers);
+/// Adds what only the io servers know. Those that do not answer are left out.
+void add_work_of(Context& context, const std::vector<ServerId>& io_servers, GroupHealth& health);
 nlohmann::json to_json(const GroupHealth& health);
 /// One line: "mirrors    6 groups of targets, all whole".
 std::string health_text(const GroupHealth& health);

@@ -18,6 +18,12 @@ struct IoServiceTestAccess {
   static bool has_redone_removals(const IoService& service) {
     return service.parts_->removals_redone || service.parts_->options.boot == 0;
   }
+  /// The groups whose old copies are still to be removed.
+  static std::size_t groups_with_old_copies(const IoService& service) {
+    const auto& groups = service.parts_->mirrors->groups_;
+    return static_cast<std::size_t>(
+        std::ranges::count_if(groups, [](const auto& entry) { return entry.second->has_old_copies(); }));
+  }
   /// Whether each known group is as its record says: this member serves, and leads if it is the primary.
   static bool groups_settled(const IoService& service) {
     return std::ranges::all_of(service.parts_->mirrors->groups_, [](const auto& entry) {

@@ -1,96 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A member that stays away is replaced by another server.
-#include <gmock/gmock.h>
-
-#include "base/expect.h"
-#include "base/expect_bytes.h"
-#include "tests/mirror/mirror_world.h"
+#include "tests/mirror/replacement_fixture.h"
 
 namespace spate::cluster {
 namespace {
 
-using bmi::sim::Death;
 using FilePtr = std::unique_ptr<client::File>;
 using namespace std::chrono_literals;
-
-constexpr Duration kAfter = 20s;
-constexpr std::size_t kCopyBytes = 300'000;
-
-WorldOptions options_of(std::uint32_t io_servers) {
-  WorldOptions options = mirror_options();
-  options.io_servers = io_servers;
-  options.rebuild_after = kAfter;
-  return options;
-}
-
-Bytes copy_of(std::uint8_t with, std::size_t size = kCopyBytes) { return Bytes(size, static_cast<std::byte>(with)); }
-
-/// A file on two of the servers.
-class ReplacementTest : public ::testing::Test {
- protected:
-  void begin(const WorldOptions& options, const Bytes& content = copy_of(1)) {
-    mirrors_ = std::make_unique<MirrorWorld>(options);
-    client_ = &world().start_client();
-    file_ = create("f");
-    write(content);
-    ASSERT_TRUE(mirrors_->become_whole()) << "a group lacks a copy";
-  }
-  World& world() { return mirrors_->world; }
-  template <typename T>
-  T run(job::Task<T> task) {
-    return call(world(), *client_, std::move(task));
-  }
-  FilePtr create(const std::string& name) {
-    client::NewObject object;
-    object.layout.slot_count = 1;
-    auto made = run(client_->client().create(client::path_from_root(name), kMirrorOpen, object));
-    EXPECT_OK(made);
-    return made ? *std::move(made) : nullptr;
-  }
-  void write(const Bytes& data) {
-    content_ = data;
-    EXPECT_OK(run(file_->write(0, data)));
-  }
-  void expect_content() {
-    Bytes found(content_.size() + 100);
-    const auto got = run(file_->read(0, found));
-    ASSERT_OK(got);
-    found.resize(*got);
-    EXPECT_BYTES(found, content_);
-  }
-  /// The servers that are members of the file's group.
-  std::vector<ServerId> members() {
-    std::vector<ServerId> servers;
-    for (const GroupMember& member : mirrors_->group_of(*file_).members) servers.push_back(server_of(member.target));
-    std::ranges::sort(servers);
-    return servers;
-  }
-  bool is_member(ServerId server) { return std::ranges::count(members(), server) != 0; }
-  /// Lets time pass until another server has taken the place of this one in the file's group, and has a whole copy.
-  /// False: none has after `at_most`.
-  bool is_replaced(ServerId server, Duration at_most = kAfter + 30s) {
-    const MonoTime limit = world().now() + at_most;
-    const auto done = [this, server] { return !is_member(server) && mirrors_->group_of(*file_).is_whole(); };
-    while (!done() && world().now() < limit) world().run_for(100ms);
-    return done();
-  }
-  /// Datafiles on the disks of a server.
-  std::size_t datafiles(ServerId server) {
-    std::size_t count = 0;
-    for (const auto& disk : world().disks(server).targets) count += disk->list({}, 1000).size();
-    return count;
-  }
-  /// Its machine loses power, and what it has not synced.
-  void kill(ServerId server) {
-    EXPECT_OK(run(file_->sync()));
-    mirrors_->kill(server, Death::kMachine);
-  }
-
-  std::unique_ptr<MirrorWorld> mirrors_;
-  ClientProcess* client_ = nullptr;
-  FilePtr file_;
-  Bytes content_;
-};
 
 TEST_F(ReplacementTest, AnotherServerReceivesTheCopyAfterTheTimeAndNotBefore) {
   begin(options_of(3));

@@ -26,10 +26,14 @@ class SimFaults {
   }
 
   /// kOk: operations of this kind are not refused.
-  Errc refusal(BytestreamOp op) const {
+  Errc refusal(BytestreamOp op) {
     const auto found = refused_.find(op);
-    return found == refused_.end() ? Errc::kOk : found->second;
+    if (found == refused_.end()) return Errc::kOk;
+    ++refusals_;
+    return found->second;
   }
+  /// How many operations were refused.
+  std::uint64_t refusals() const { return refusals_; }
   /// Counts one operation that is carried out. kOk: no fault fires.
   Errc next(BytestreamOp op) {
     Errc status = Errc::kOk;
@@ -47,6 +51,7 @@ class SimFaults {
     Errc status;
   };
   std::map<BytestreamOp, Errc> refused_;
+  std::uint64_t refusals_ = 0;
   std::vector<Fault> faults_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GroupGauges: metrics of the groups that a server leads.
+// GroupGauges: metrics of the groups of a server.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,16 @@ class GroupGauges {
   explicit GroupGauges(metrics::Registry& metrics)
       : led_(metrics, "spate_server_io_groups_led"),
         degraded_(metrics, "spate_server_io_groups_led_degraded"),
-        to_copy_(metrics, "spate_server_io_regions_to_copy") {}
+        to_copy_(metrics, "spate_server_io_regions_to_copy"),
+        leftover_(metrics, "spate_server_io_groups_leftover") {}
 
   void show(const MirrorGroups& groups) {
     std::int64_t led = 0;
     std::int64_t degraded = 0;
     std::int64_t to_copy = 0;
+    std::int64_t leftover = 0;
     for (const auto& [id, group] : groups) {
+      if (group->has_old_copies()) ++leftover;
       if (group->term == nullptr) continue;
       ++led;
       if (!group->record.is_whole()) ++degraded;
@@ -31,12 +34,14 @@ class GroupGauges {
     led_.set(led);
     degraded_.set(degraded);
     to_copy_.set(to_copy);
+    leftover_.set(leftover);
   }
 
  private:
   metrics::Gauge led_;
   metrics::Gauge degraded_;
   metrics::Gauge to_copy_;
+  metrics::Gauge leftover_;
 };
 
 }  // namespace spate::io

@@ -2,6 +2,7 @@
 // MirrorGroup: what this process knows of a group that one of its targets belongs to.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -15,6 +16,26 @@
 namespace spate::io {
 
 class PrimaryTerm;
+
+/// The pause after a removal of old copies that has failed. Each failure doubles it.
+class RemovalPause {
+ public:
+  bool is_over(MonoTime now) const { return now >= until_; }
+  void failed(MonoTime now) {
+    pause_ = std::clamp(pause_ * 2, kShortest, kLongest);
+    until_ = now + pause_;
+  }
+  void succeeded() {
+    pause_ = Duration(0);
+    until_ = MonoTime();
+  }
+
+ private:
+  static constexpr Duration kShortest = std::chrono::seconds(1);
+  static constexpr Duration kLongest = std::chrono::seconds(30);
+  Duration pause_{0};
+  MonoTime until_;
+};
 
 /// One executor; pinned. Only Mirrors and its parts change it.
 struct MirrorGroup {
@@ -57,7 +78,7 @@ struct MirrorGroup {
   bool accusing = false;
   std::set<ServerId> fresh_others;  // of a primary that is fresh: serving members that are fresh, too
   bool accepting = false;           // about to accept a later epoch; until then it takes no changes
-  MonoTime drops_from;              // its copies are not removed before
+  RemovalPause removal;             // of its old copies
   MonoTime heard;                   // when the primary was last heard, or when its time to be heard began
   MonoTime acknowledged;            // when this member last promised to let the primary lead for a while
   std::uint64_t term_taken = 0;     // the primary's term to which `taken` belongs
@@ -80,6 +101,11 @@ struct MirrorGroup {
   /// Whether another target has taken this one's place.
   bool is_replaced() const { return record.find(self) == nullptr; }
   bool serves() const { return record.serves(self); }
+  /// Whether this server still has copies that must go: others have taken its place, or it is to receive everything.
+  bool has_old_copies() const {
+    if (emptied) return false;
+    return is_replaced() || (lacks_all && state_of(self) == MemberState::kJoining && accepted < record.epoch);
+  }
   void pulse() {
     changed.set();
     changed.reset();

@@ -90,6 +90,7 @@ class Mirrors final : public MirrorHost {
   job::Task<void> accept_later(MirrorGroup& group);
   job::Task<Result<void>> accept_now(MirrorGroup& group, DataGroup record);
   job::Task<Result<void>> take_place(MirrorGroup& group, const DataGroup& record);
+  job::Task<Result<void>> empty(MirrorGroup& group);
   job::Task<void> drop_copy(MirrorGroup& group);
 
   friend struct IoServiceTestAccess;

@@ -12,7 +12,6 @@ namespace spate::io {
 namespace {
 
 constexpr Duration kRetry = std::chrono::milliseconds(100);
-constexpr Duration kDropPause = std::chrono::seconds(10);  // after a failure
 constexpr Duration kWindow = std::chrono::seconds(10);
 // A member whose process has restarted waits longer, so that a member that was there all the time goes first.
 constexpr Duration kFreshPrimary = std::chrono::seconds(3);
@@ -31,7 +30,21 @@ bool may_accept(const MirrorGroup& group, const DataGroup& record) {
 /// Whether this member's copies are of no use any more: it is no member, and the group is whole without it.
 bool must_drop(const MirrorGroup& group, MonoTime now) {
   return group.is_replaced() && !group.emptied && group.accepted == group.record.epoch && group.record.is_whole() &&
-         now >= group.drops_from;
+         group.removal.is_over(now);
+}
+
+/// Whether old copies must go before this member accepts the record. The others note no changes for a server that is no
+/// member, and may have removed some of these files meanwhile.
+bool must_empty(Parts& parts, const MirrorGroup& group, const DataGroup& record) {
+  const GroupMember* const member = record.find(group.self);
+  if (member != nullptr) return member->state == MemberState::kJoining && group.lacks_all && !group.emptied;
+  const bool lacks_all = group.lacks_all || !planted(Defect::kFormerMemberBelieved);
+  return lacks_all && own_member(parts, record) != nullptr;
+}
+
+/// Whether the record would be accepted but for old copies, whose removal has failed a moment ago.
+bool waits_for_removal(Parts& parts, const MirrorGroup& group) {
+  return !group.removal.is_over(parts.executor.now()) && must_empty(parts, group, group.record);
 }
 
 /// No other member that serves has more than the store of this one: there is none, or its process is new, too. (The
@@ -55,7 +68,7 @@ MirrorGroup* Mirrors::learn(const DataGroup& record) {
     group->heard = parts_.executor.now();  // gives the present primary time
     group->pulse();
   }
-  if (group->accepted < group->record.epoch && may_accept(*group, group->record))
+  if (group->accepted < group->record.epoch && may_accept(*group, group->record) && !waits_for_removal(parts_, *group))
     job::spawn(gate_, accept_later(*group));
   return group;
 }
@@ -95,6 +108,7 @@ job::Task<Result<void>> Mirrors::accept(MirrorGroup& group) {
   const DataGroup record = group.record;
   if (group.accepted >= record.epoch) co_return Result<void>();
   if (!may_accept(group, record)) co_return Error(Errc::kTryAgain, "this member has to return first");
+  if (waits_for_removal(parts_, group)) co_return Error(Errc::kTryAgain, "old copies cannot be removed yet");
   auto accepted = co_await accept_now(group, record);
   co_return accepted;
 }
@@ -138,10 +152,8 @@ job::Task<Result<void>> Mirrors::take_place(MirrorGroup& group, const DataGroup&
   // The others note no changes for a server that is no member. So its copies may be out of date in any place.
   if (member == nullptr && !planted(Defect::kFormerMemberBelieved)) group.lacks_all = true;
   if (member == nullptr || member->state == MemberState::kServing) group.emptied = false;
-  const bool joins = member != nullptr && member->state == MemberState::kJoining;
-  if (group.lacks_all && !group.emptied && (joins || other != nullptr)) {
-    SPATE_CO_TRY(std::ignore, co_await remove_copies(parts_, group, stopping_));
-    group.emptied = true;
+  if (must_empty(parts_, group, record)) {
+    SPATE_CO_TRY(std::ignore, co_await empty(group));
   }
   if (other != nullptr) {
     group.target = *other;
@@ -150,13 +162,20 @@ job::Task<Result<void>> Mirrors::take_place(MirrorGroup& group, const DataGroup&
   co_return Result<void>();
 }
 
+/// Removes the copies of this server. After a failure nobody tries again for a while.
+job::Task<Result<void>> Mirrors::empty(MirrorGroup& group) {
+  auto removed = co_await remove_copies(parts_, group, stopping_);
+  group.emptied = removed.has_value();
+  if (removed) group.removal.succeeded();
+  if (!removed) group.removal.failed(parts_.executor.now());
+  co_return removed;
+}
+
 /// Frees the space of a copy that the group needs no more. Until the group is whole without it, the copy stays.
 job::Task<void> Mirrors::drop_copy(MirrorGroup& group) {
   const auto turn = co_await group.accept_turn.acquire(1, stopping_);
   if (!turn || !must_drop(group, parts_.executor.now())) co_return;
-  const auto dropped = co_await remove_copies(parts_, group, stopping_);
-  group.emptied = dropped.has_value();
-  group.drops_from = parts_.executor.now() + kDropPause;
+  const auto dropped = co_await empty(group);
   if (dropped) {
     SPATE_LOG("server/io", info, "the copies of a group that others have taken over are removed group={} target={}",
               group.id, group.self);
@@ -218,7 +237,7 @@ job::Task<void> Mirrors::mind(MirrorGroup& group) {
   } else if (must_take_over(group)) {
     co_await take_over(group);
   } else if (group.accepted < group.record.epoch && may_accept(group, group.record)) {
-    co_await accept_later(group);
+    if (!waits_for_removal(parts_, group)) co_await accept_later(group);
   } else if (must_drop(group, parts_.executor.now())) {
     co_await drop_copy(group);
   }
