@@ -4,6 +4,7 @@
 #include "fsck/copies.h"
 #include "fsck/datafiles.h"
 #include "fsck/name_space.h"
+#include "fsck/parents.h"
 #include "wire/cluster_messages.h"
 #include "wire/meta_messages.h"
 
@@ -54,7 +55,10 @@ job::Task<Result<Summary>> run(Servers& servers, const Options& options, Observe
     // repaired to the end.
     if (!queue.overflowed() || !mended) ++spent;
   }
-  if (summary.repaired > 0) {
+  if (options.repair) {
+    SPATE_CO_TRY(summary.parents, co_await fill_parents(servers, options));
+  }
+  if (summary.repaired > 0 || summary.parents > 0) {
     const wire::MetaSyncRequest request;
     SPATE_CO_TRY(std::ignore, co_await servers.ask_meta<wire::MetaSyncReply>(request));
   }

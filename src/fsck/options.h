@@ -92,6 +92,7 @@ struct Summary {
   std::uint64_t found = 0;     // of the first pass, and new ones of later passes
   std::uint64_t repaired = 0;  // of all passes
   std::uint64_t left = 0;      // found and not repaired, as of the last pass
+  std::uint64_t parents = 0;   // objects whose parent was unknown, and is no longer: that was no damage
   /// Servers whose part was not checked, and why. Not empty: the check is incomplete.
   std::vector<std::string> unchecked;
 

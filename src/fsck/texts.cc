@@ -45,9 +45,10 @@ std::string of_entry(const Finding& finding) {
     case Damage::kMisfiledEntry: return "stands in a wrong place of its directory: nobody finds it by its name";
     case Damage::kWrongDirectoryCounts: return says_but(finding, "entries") + ", or its link count does not fit";
     case Damage::kWrongParent:
-      return "leads to " + object(finding.handle) + ", a directory that says it is in object " +
-             std::to_string(finding.recorded);
+      if (finding.name.empty()) return {};
+      return "leads to " + object(finding.handle) + ", which says it is in object " + std::to_string(finding.recorded);
     case Damage::kSecondName: return "is a second name of a directory, " + object(finding.handle);
+    case Damage::kUnknownParent: return "leads to " + object(finding.handle) + ", whose parent is unknown";
     default: return {};
   }
 }
@@ -57,6 +58,7 @@ std::string of_object(const Finding& finding) {
     case Damage::kUnreadableRecord: return kind_of_record(finding.key) + " cannot be read";
     case Damage::kWrongLinkCount: return says_but(finding, "names");
     case Damage::kOrphanInode: return "has no name";
+    case Damage::kWrongParent: return "has no name, but says it is in object " + std::to_string(finding.recorded);
     case Damage::kUnfinishedUnlink: return "was unlinked and is not open, but it is still there";
     case Damage::kDirectoryLoop: return "is a directory below itself: no path leads to it";
     case Damage::kWrongXattrCounts: return "counts its extended attributes wrong";
@@ -133,7 +135,8 @@ std::string_view remedy(Damage damage) {
     case Damage::kWrongLinkCount: return "sets the link count to the number of names";
     case Damage::kOrphanInode: return "gives it a name in spate:/lost+found";
     case Damage::kUnfinishedUnlink: return "removes it with its data, as was asked";
-    case Damage::kWrongParent: return "sets the parent, or removes the entry when the directory has its name elsewhere";
+    case Damage::kWrongParent:
+      return "sets the parent, or removes the entry when a directory has its name elsewhere, too";
     case Damage::kSecondName: return "removes this name";
     case Damage::kDirectoryLoop: return "moves it to spate:/lost+found, with everything below";
     case Damage::kWrongXattrCounts: return "counts them";

@@ -128,6 +128,7 @@ class Printer final : public fsck::Observer {
       text += fmt::format("{} removals, truncations or sizes are under way in the background: that is no damage.\n",
                           s.unfinished);
     }
+    if (s.parents > 0) text += fmt::format("{} objects know their directory now: that was no damage.\n", s.parents);
     if (s.repaired > 0) text += fmt::format("{} repaired.\n", s.repaired);
     if (repairable_ > 0) text += fmt::format("{} can be repaired: run `spate fsck --repair`.\n", repairable_);
     const std::uint64_t by_hand = s.left - std::min(s.left, repairable_);
@@ -146,7 +147,8 @@ class Printer final : public fsck::Observer {
     const nlohmann::json summary = {
         {"inodes", s.inodes},       {"names", s.entries}, {"datafiles", s.datafiles},   {"unfinished", s.unfinished},
         {"undecided", s.undecided}, {"found", s.found},   {"repaired", s.repaired},     {"left", s.left},
-        {"unchecked", s.unchecked}, {"passes", s.passes}, {"exit_code", s.exit_code()}, {"clean", s.exit_code() == 0}};
+        {"unchecked", s.unchecked}, {"passes", s.passes}, {"exit_code", s.exit_code()}, {"clean", s.exit_code() == 0},
+        {"parents", s.parents}};
     print("],\n\"summary\":" + dump(summary) + "}\n");
   }
 

@@ -25,6 +25,7 @@ namespace spate::wire {
   X(WrongXattrCounts, 26, "wrong-xattr-counts")           \
   X(UnknownTarget, 27, "unknown-target")                  \
   X(HandleNotGiven, 28, "handle-not-given")               \
+  X(UnknownParent, 29, "unknown-parent")                  \
   X(WrongOpenCount, 40, "wrong-open-count")               \
   X(SizeNotAsked, 41, "size-not-asked")                   \
   X(TruncateWithoutIntent, 42, "truncate-without-intent") \
@@ -94,6 +95,7 @@ enum class ScanKind : std::uint8_t {
   kUnsettled = 7,
   kAnswers = 8,
   kSessions = 9,
+  kParents = 10,  // of entries, for objects whose parent is unknown: kUnknownParent, which is no damage
 };
 
 /// Reads one page of the records of a kind and checks them against related records, all in one state of the store. The

@@ -94,7 +94,11 @@ void set_field(Store& store, const Arguments& a) {
       {"links", [&] { inode.attributes.link_count = static_cast<std::uint32_t>(value); }},
       {"size", [&] { inode.attributes.size = value; }},
       {"size_known", [&] { inode.attributes.size_known = value != 0; }},
-      {"parent", [&] { inode.parent = Handle(value); }},
+      {"parent",
+       [&] {
+         inode.parent = Handle(value);
+         inode.second_parent = Handle();
+       }},
       {"write_opens", [&] { inode.write_opens = static_cast<std::uint32_t>(value); }},
       {"truncating", [&] { inode.truncating = value != 0; }},
       {"truncate_generation", [&] { inode.truncate_generation = value; }},

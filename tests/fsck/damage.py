@@ -46,7 +46,7 @@ def repairable(fs):
     fs.spate("mkdir", "spate:/d", "spate:/counts", "spate:/lost", "spate:/lost/inner", "spate:/from", "spate:/to", "spate:/to/child",
              "spate:/loop", "spate:/loop/a", "spate:/loop/a/b", "spate:/named")
     data = put_all(fs, ["dangling", "links", "orphan", "unlinked", "misfiled", "type", "xattr", "opens", "unasked", "cut",
-                        "longer", "shorter_large", "live", "removed", "inside"])
+                        "longer", "shorter_large", "live", "removed", "strayed", "inside"])
     fs.spate("mv", "spate:/d/inside", "spate:/lost/inside")
     h = {path: fs.handle(path) for path in ["/", "/d", "/counts", "/lost", "/from", "/to/child", "/loop", "/loop/a", "/loop/a/b", "/named"]}
     h.update({name: fs.handle("/d/" + name) for name in data if name != "inside"})
@@ -72,7 +72,7 @@ def repairable(fs):
         "put-answer", 777777,
         "set", h["/counts"], "size", 7,
         "drop-inode", h["/lost"],
-        "set", h["/to/child"], "parent", h["/from"],
+        "set", h["/to/child"], "parent", h["/from"], "set", h["strayed"], "parent", h["/from"],
         "drop-entry", h["/loop"], "a", "put-entry", h["/loop/a/b"], "round", h["/loop/a"], DIRECTORY,
         "set", h["/loop/a"], "parent", h["/loop/a/b"],
         "put-entry", h["/"], "again", h["/named"], DIRECTORY,
@@ -99,6 +99,8 @@ def test_repairable(fs):
     by_kind = {f["damage"]: f for f in findings}
     check(by_kind["dangling-entry"]["path"] == "/d/dangling", by_kind["dangling-entry"])
     check(by_kind["wrong-link-count"]["path"] == "/d/links", by_kind["wrong-link-count"])
+    strayed = sorted(f.get("path", "") for f in findings if f["damage"] == "wrong-parent")
+    check("/d/strayed" in strayed and "/to/child" in strayed, strayed)
     check(by_kind["directory-loop"]["handle"] == h["/loop/a"], by_kind["directory-loop"])
     again, _ = fs.fsck_says(LEFT, "-n")
     # Datafiles of files removed before the damage disappear in the background, so there may be fewer each time. The
@@ -114,7 +116,7 @@ def test_repairable(fs):
     clean, summary = fs.fsck_says(CLEAN)
     check(clean == [] and summary["clean"], clean)
 
-    unchanged(fs, data, ["links", "misfiled", "type", "xattr", "opens", "unasked", "cut", "longer", "shorter_large", "live", "removed"])
+    unchanged(fs, data, ["links", "misfiled", "type", "xattr", "opens", "unasked", "cut", "longer", "shorter_large", "live", "removed", "strayed"])
     check(fs.spate("cat", "spate:/lost/inside") == data["inside"], "what the missing directory held")
     unchanged(fs, {"#%d" % h["orphan"]: data["orphan"]}, ["#%d" % h["orphan"]], "/lost+found/")
     check(fs.handle("/lost+found/#%d/b" % h["/loop/a"]) == h["/loop/a/b"], "what the loop held")
@@ -123,6 +125,20 @@ def test_repairable(fs):
     fs.fails("stat", "spate:/d/dangling")
     fs.fails("stat", "spate:/d/unlinked")
     fs.spate("rm", "-r", "spate:/d", "spate:/lost", "spate:/loop", "spate:/to", "spate:/from", "spate:/counts", "spate:" + names[0], "spate:/lost+found")
+
+
+def test_parents(fs):
+    """Files of a store that an older version has written do not know their directories. A repair fills them in."""
+    fs.spate("mkdir", "spate:/d")
+    put_all(fs, ["old", "older"])
+    fs.damage(*(word for name in ("old", "older") for word in ("set", fs.handle("/d/" + name), "parent", 0)))
+    findings, _ = fs.fsck_says(CLEAN)
+    check(findings == [], findings)
+    findings, summary = fs.fsck_says(CLEAN, "--repair")
+    check(findings == [] and summary["parents"] == 2, summary)
+    _, summary = fs.fsck_says(CLEAN, "--repair")
+    check(summary["parents"] == 0, summary)
+    fs.spate("rm", "-r", "spate:/d")
 
 
 def test_left(fs):
@@ -172,6 +188,7 @@ def main():
         findings, summary = fs.fsck_says(CLEAN)
         check(findings == [] and summary["datafiles"] > 100, summary)
         test_repairable(fs)
+        test_parents(fs)
         test_left(fs)
         test_server_down_and_wrong_keys(fs)
         fs.spate("cp", "-q", "-r", "spate:/tree", fs.root + "/back")

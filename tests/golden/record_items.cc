@@ -111,6 +111,12 @@ std::vector<Item> meta_items() {
   mirrored.layout = sample_mirrored_layout();
   meta::InodeRecord with_replicas = inode(FileType::kDirectory);
   with_replicas.hints.replicas = 3;
+  meta::InodeRecord with_parent = inode(FileType::kRegular);
+  with_parent.parent = Handle(0x0002000000000003);
+  meta::InodeRecord mirrored_with_parent = mirrored;
+  mirrored_with_parent.parent = with_parent.parent;
+  meta::InodeRecord linked = mirrored_with_parent;
+  linked.second_parent = Handle(0x0002000000000009);
   meta::TruncateIntent asked{0x123456789A, 43, kTime, sample_layout()};
   asked.asker = {ClientId(0x0102030405060708), 6, 7, 0x1718, Rights::kReadWrite};
   asked.before = 0x1234;
@@ -122,6 +128,9 @@ std::vector<Item> meta_items() {
       meta_record("inode.several_writers", several_writers),
       meta_record("inode.mirrored", mirrored),
       meta_record("inode.with_replicas", with_replicas),
+      meta_record("inode.with_parent", with_parent),
+      meta_record("inode.mirrored_with_parent", mirrored_with_parent),
+      meta_record("inode.linked", linked),
       meta_record("data_group", sample_group()),
       meta_record("removal.mirrored", meta::RemovalRecord{sample_mirrored_layout(), kTime}),
       meta_record("truncate_intent.mirrored", meta::TruncateIntent{0x123456789A, 43, kTime, sample_mirrored_layout()}),

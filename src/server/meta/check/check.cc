@@ -232,6 +232,8 @@ Outcome<wire::MetaScanReply> meta_scan(Operation& operation, const wire::MetaSca
     reply = co_await scan_entries(operation, request);
   } else if (request.what > wire::ScanKind::kEntries && request.what <= wire::ScanKind::kSessions) {
     reply = co_await scan_neighbours(operation, request);
+  } else if (request.what == wire::ScanKind::kParents) {
+    reply = co_await scan_parents(operation, request);
   }
   if (reply && !request.findings) reply->findings.clear();
   co_return reply;

@@ -75,9 +75,10 @@ job::Task<Result<XattrCounts>> count_xattrs(Operation& operation, Handle handle)
 /// The opens for writing in all open records of a file; checked in a change.
 job::Task<Result<std::uint64_t>> count_writers(Operation& operation, Handle handle);
 
-// The scans, one source file each.
+// The scans.
 Outcome<wire::MetaScanReply> scan_inodes(Operation& operation, const wire::MetaScanRequest& request);
 Outcome<wire::MetaScanReply> scan_entries(Operation& operation, const wire::MetaScanRequest& request);
+Outcome<wire::MetaScanReply> scan_parents(Operation& operation, const wire::MetaScanRequest& request);
 Outcome<wire::MetaScanReply> scan_neighbours(Operation& operation, const wire::MetaScanRequest& request);
 
 /// The page that a scan request asks for: from `from` on, after its cursor.

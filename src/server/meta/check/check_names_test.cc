@@ -266,7 +266,7 @@ TEST_F(CheckNames, UnreadableRecordsAreReportedAndLeftAlone) {
   const auto reply = repair(findings[0], true);
   EXPECT_EQ(reply.outcome, RepairOutcome::kLeft);
   EXPECT_NE(reply.note.find("inode"), std::string::npos);
-  put_raw(inode_key(f), "\7from the future");
+  put_raw(inode_key(f), "\77from the future");
   EXPECT_NE(repair(findings[0], true).note.find("newer"), std::string::npos);
   put_raw(key_of(kRootHandle, "f"), "");
   findings = check();
@@ -289,6 +289,98 @@ TEST_F(CheckNames, UnissuedHandlesAndUnknownTargetsAreFound) {
     EXPECT_EQ(repair(finding, true).outcome, RepairOutcome::kLeft);
     EXPECT_EQ(repair(finding, false).outcome, RepairOutcome::kLeft);
   }
+}
+
+TEST_F(CheckNames, AFileWhoseParentHasNoNameOfIt) {
+  const Handle a = make_directory("a");
+  const Handle b = make_directory("b");
+  const Handle f = file("a/f");
+  change_inode(f, [&](InodeRecord& inode) { inode.parent = b; });
+  const Finding finding = only(Damage::kWrongParent);
+  EXPECT_EQ(finding.recorded, b.value);
+  EXPECT_EQ(repair(finding, false).path, "/a/f");
+  mend(finding);
+  EXPECT_EQ(inode(f).parent, a);
+  EXPECT_EQ(handle_at("a/f"), f);  // the name stays
+}
+
+TEST_F(CheckNames, AFileWithSeveralNamesMayHaveAnyOfTheirDirectoriesAsParent) {
+  const Handle a = make_directory("a");
+  const Handle b = make_directory("b");
+  const Handle f = file("a/f");
+  wire::LinkRequest link;
+  link.existing = at("a/f");
+  link.where = at("b/f");
+  ASSERT_OK(asked<wire::LinkReply>(admin, link));
+  EXPECT_THAT(check(), testing::IsEmpty());
+  EXPECT_EQ(inode(f).second_parent, b);
+  change_inode(f, [&](InodeRecord& inode) { std::swap(inode.parent, inode.second_parent); });
+  EXPECT_THAT(check(), testing::IsEmpty());
+  change_inode(f, [&](InodeRecord& inode) { inode.parent = kRootHandle; });
+  const auto findings = check();
+  ASSERT_EQ(findings.size(), 2U);  // one for each of its names
+  EXPECT_EQ(repair(findings[0], true).outcome, RepairOutcome::kRepaired);
+  EXPECT_EQ(repair(findings[1], true).outcome, RepairOutcome::kGone);
+  EXPECT_THAT(std::vector({a, b}), testing::Contains(inode(f).parent));
+  EXPECT_THAT(check(), testing::IsEmpty());
+}
+
+TEST_F(CheckNames, AFileWhoseSecondParentHasNoNameOfIt) {
+  const Handle a = make_directory("a");
+  const Handle f = file("a/f");
+  change_inode(f, [&](InodeRecord& inode) { inode.second_parent = a; });  // there is only one name
+  mend(only(Damage::kWrongParent));
+  EXPECT_EQ(inode(f).parent, a);
+  EXPECT_EQ(inode(f).second_parent, Handle());
+  change_inode(f, [&](InodeRecord& inode) { inode.second_parent = kRootHandle; });
+  mend(only(Damage::kWrongParent));
+  EXPECT_EQ(inode(f).second_parent, Handle());
+}
+
+TEST_F(CheckNames, AFileWithoutANameHasNoParent) {
+  const auto open = create(admin, "f", wire::kOpenWrite);
+  ASSERT_OK(open);
+  const Handle f = handle_at("f");
+  wire::UnlinkRequest unlink;
+  unlink.where = at("f");
+  ASSERT_OK(asked<wire::UnlinkReply>(admin, unlink));
+  change_inode(f, [](InodeRecord& inode) { inode.parent = kRootHandle; });
+  mend(only(Damage::kWrongParent));
+  EXPECT_EQ(inode(f).parent, Handle());
+}
+
+TEST_F(CheckNames, AnUnknownParentIsNoDamageAndIsFilled) {
+  const Handle a = make_directory("a");
+  const Handle f = file("a/f");
+  const Handle g = file("g");
+  for (const Handle handle : {f, g}) change_inode(handle, [](InodeRecord& inode) { inode.parent = Handle(); });
+  const Attributes before = inode(f).attributes;
+  EXPECT_THAT(check(), testing::IsEmpty());
+  const auto unknown = scan(ScanKind::kParents).findings;
+  ASSERT_EQ(unknown.size(), 2U);
+  for (const Finding& finding : unknown) {
+    EXPECT_EQ(wire::damage_name(finding.damage), "unknown-parent");
+    EXPECT_EQ(repair(finding, false).outcome, RepairOutcome::kConfirmed);
+    EXPECT_EQ(repair(finding, true).outcome, RepairOutcome::kRepaired);
+    EXPECT_EQ(repair(finding, true).outcome, RepairOutcome::kGone);
+  }
+  EXPECT_EQ(inode(f).parent, a);
+  EXPECT_EQ(inode(g).parent, kRootHandle);
+  EXPECT_EQ(inode(f).attributes, before);  // nothing that a client sees has changed
+  EXPECT_THAT(scan(ScanKind::kParents).findings, testing::IsEmpty());
+}
+
+TEST_F(CheckNames, AParentIsFilledOnlyFromANameThatIsThere) {
+  const Handle a = make_directory("a");
+  const Handle f = file("f");
+  change_inode(f, [](InodeRecord& inode) { inode.parent = Handle(); });
+  Finding finding;
+  finding.damage = Damage::kUnknownParent;
+  finding.handle = f;
+  finding.directory = a;
+  finding.name = "f";
+  EXPECT_EQ(repair(finding, true).outcome, RepairOutcome::kGone);
+  EXPECT_EQ(inode(f).parent, Handle());
 }
 
 }  // namespace

@@ -62,11 +62,9 @@ job::Task<Result<std::string>> put_in_lost_found(Operation& operation, InodeReco
   touch_entries(place, operation.now(), 1, object.is_directory() ? 1 : 0);
   operation.put(place);
   operation.put_entry(place.handle(), name, EntryRecord{object.handle(), object.attributes.type});
-  if (object.is_directory()) {
-    object.parent = place.handle();
-  } else {
-    object.attributes.link_count = 1;
-  }
+  object.parent = place.handle();
+  object.second_parent = Handle();
+  if (!object.is_directory()) object.attributes.link_count = 1;
   touch(object, operation.now());
   operation.put(object);
   co_return "/" + std::string(kLostFound) + "/" + name;

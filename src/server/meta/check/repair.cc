@@ -26,6 +26,7 @@ RepairFunction repair_function_of(Damage damage) {
     case Damage::kOrphanInode: return mend_orphan_inode;
     case Damage::kUnfinishedUnlink: return mend_unfinished_unlink;
     case Damage::kWrongParent: return mend_wrong_parent;
+    case Damage::kUnknownParent: return fill_parent;
     case Damage::kSecondName: return mend_second_name;
     case Damage::kDirectoryLoop: return mend_directory_loop;
     case Damage::kWrongXattrCounts: return mend_xattr_counts;

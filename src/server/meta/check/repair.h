@@ -46,6 +46,7 @@ job::Task<Result<void>> mend_link_count(Repair& repair);
 job::Task<Result<void>> mend_orphan_inode(Repair& repair);
 job::Task<Result<void>> mend_unfinished_unlink(Repair& repair);
 job::Task<Result<void>> mend_wrong_parent(Repair& repair);
+job::Task<Result<void>> fill_parent(Repair& repair);
 job::Task<Result<void>> mend_second_name(Repair& repair);
 job::Task<Result<void>> mend_directory_loop(Repair& repair);
 job::Task<Result<void>> mend_xattr_counts(Repair& repair);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Repairs of objects: their link counts, their names, and the parents of directories.
+// Repairs of objects: their link counts, their names and their parents.
 #include "server/meta/check/repair.h"
 #include "server/meta/core/core.h"
 #include "server/meta/names/objects.h"
@@ -18,20 +18,20 @@ job::Task<Result<std::optional<InodeRecord>>> counted_inode(Repair& repair) {
   co_return std::move(inode.record);
 }
 
-/// The finding's directory and the entry that leads to it, if both are as the finding says.
-struct NamedDirectory {
+/// The finding's object and the entry that leads to it, if both are as the finding says.
+struct NamedObject {
   InodeRecord inode;
   bool there = false;
 };
-job::Task<Result<NamedDirectory>> named_directory(Repair& repair) {
+job::Task<Result<NamedObject>> named_object(Repair& repair) {
   const wire::Finding& finding = repair.finding;
-  NamedDirectory named;
+  NamedObject named;
   if (finding.name.empty() || finding.name.size() > kMaxNameBytes) co_return named;
   SPATE_CO_TRY(std::ignore, repair.lock({kRenameLock, finding.directory}));
   std::string name = finding.name;
   SPATE_CO_TRY(const auto entry, co_await repair.operation.entry(finding.directory, std::move(name)));
   SPATE_CO_TRY(InodeState inode, co_await inode_state(repair.operation, finding.handle));
-  named.there = entry && entry->handle == finding.handle && inode.directory();
+  named.there = entry && entry->handle == finding.handle && inode.readable();
   named.inode = std::move(inode.record);
   if (!named.there) co_return named;
   SPATE_CO_TRY(repair.reply.path, co_await path_of(repair.operation, finding.directory, finding.name));
@@ -73,19 +73,86 @@ job::Task<Result<void>> mend_unfinished_unlink(Repair& repair) {
   co_return removed;
 }
 
-job::Task<Result<void>> mend_wrong_parent(Repair& repair) {
-  SPATE_CO_TRY(NamedDirectory named, co_await named_directory(repair));
+namespace {
+
+/// Whether `directory` has a name of the object, checked at commit: a change of its entries changes its inode.
+job::Task<Result<bool>> still_named(Repair& repair, Handle directory, Handle object) {
+  SPATE_CO_TRY(std::ignore, repair.lock({directory}));
+  SPATE_CO_TRY(std::ignore, co_await inode_state(repair.operation, directory));
+  SPATE_CO_TRY(const auto name, co_await find_name(repair.operation, directory, object));
+  co_return name.has_value();
+}
+
+/// An object without names has no parent.
+job::Task<Result<void>> mend_parent_of_nameless(Repair& repair) {
+  SPATE_CO_TRY(InodeState inode, co_await inode_state(repair.operation, repair.finding.handle));
+  const bool wrong = inode.readable() && !inode.directory() && inode.record.attributes.link_count == 0;
+  if (!wrong || !inode.record.parent) co_return {};
+  if (!repair.confirm("it says no parent now")) co_return {};
+  inode.record.parent = inode.record.second_parent = Handle();
+  repair.operation.put(inode.record);
+  co_return {};
+}
+
+/// Whether the second parent has a name that is not the one in the parent.
+job::Task<Result<bool>> second_is_right(Repair& repair, const InodeRecord& inode) {
+  if (!inode.second_parent) co_return true;
+  SPATE_CO_TRY(std::ignore, co_await still_named(repair, inode.second_parent, inode.handle()));
+  SPATE_CO_TRY(auto name, co_await find_name(repair.operation, inode.second_parent, inode.handle()));
+  if (!name || inode.second_parent != inode.parent) co_return name.has_value();
+  SPATE_CO_TRY(const auto other,
+               co_await find_name(repair.operation, inode.second_parent, inode.handle(), *std::move(name)));
+  co_return other.has_value();
+}
+
+/// Of an object that is not a directory. Nothing that clients see changes.
+job::Task<Result<void>> mend_parent_of_file(Repair& repair, InodeRecord& inode) {
   const wire::Finding& finding = repair.finding;
+  if (!inode.parent) co_return {};
+  SPATE_CO_TRY(const bool named, co_await still_named(repair, inode.parent, inode.handle()));
+  SPATE_CO_TRY(const bool second, co_await second_is_right(repair, inode));
+  if ((named && second) || !repair.confirm("it says the right parent now")) co_return {};
+  if (!named) inode.parent = finding.directory;
+  inode.second_parent = Handle();
+  repair.operation.put(inode);
+  co_return {};
+}
+
+}  // namespace
+
+/// Takes no lock: the entry and the inode are checked at commit, and many of a directory are filled at the same time.
+job::Task<Result<void>> fill_parent(Repair& repair) {
+  const wire::Finding& finding = repair.finding;
+  if (finding.name.empty() || finding.name.size() > kMaxNameBytes) co_return {};
+  std::string name = finding.name;
+  SPATE_CO_TRY(const auto entry, co_await repair.operation.entry(finding.directory, std::move(name)));
+  if (!entry || entry->handle != finding.handle) co_return {};
+  SPATE_CO_TRY(InodeState inode, co_await inode_state(repair.operation, finding.handle));
+  if (!inode.readable() || inode.record.parent || inode.record.attributes.link_count == 0) co_return {};
+  if (!repair.confirm("it says its parent now")) co_return {};
+  inode.record.parent = finding.directory;
+  repair.operation.put(inode.record);
+  co_return {};
+}
+
+job::Task<Result<void>> mend_wrong_parent(Repair& repair) {
+  const wire::Finding& finding = repair.finding;
+  if (finding.name.empty()) {
+    auto mended = co_await mend_parent_of_nameless(repair);
+    co_return mended;
+  }
+  SPATE_CO_TRY(NamedObject named, co_await named_object(repair));
   InodeRecord& inode = named.inode;
-  if (!named.there || inode.parent == finding.directory) co_return {};
+  if (!named.there) co_return {};
+  if (!inode.is_directory()) {
+    auto mended = co_await mend_parent_of_file(repair, inode);
+    co_return mended;
+  }
+  if (inode.parent == finding.directory) co_return {};
   Operation& operation = repair.operation;
   bool second = inode.handle() == kRootHandle;
   if (!second) {
-    SPATE_CO_TRY(std::ignore, repair.lock({inode.parent}));
-    // The parent is checked at commit, so that its entries do not change.
-    SPATE_CO_TRY(std::ignore, co_await inode_state(operation, inode.parent));
-    SPATE_CO_TRY(const auto name, co_await find_name(operation, inode.parent, inode.handle()));
-    second = name.has_value();
+    SPATE_CO_TRY(second, co_await still_named(repair, inode.parent, inode.handle()));
   }
   if (second) {
     if (!repair.confirm("this second name of the directory was removed")) co_return {};
@@ -101,9 +168,9 @@ job::Task<Result<void>> mend_wrong_parent(Repair& repair) {
 }
 
 job::Task<Result<void>> mend_second_name(Repair& repair) {
-  SPATE_CO_TRY(const NamedDirectory named, co_await named_directory(repair));
+  SPATE_CO_TRY(const NamedObject named, co_await named_object(repair));
   const wire::Finding& finding = repair.finding;
-  if (!named.there) co_return {};
+  if (!named.there || !named.inode.is_directory()) co_return {};
   Operation& operation = repair.operation;
   // The root needs no name; any other directory must keep one.
   if (named.inode.handle() != kRootHandle) {

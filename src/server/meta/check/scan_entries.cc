@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scan of entries: compares each with its directory and with the object it leads to.
+// Scans of entries: compare each with its directory and with the object it leads to, or find objects with names whose
+// parent is unknown.
 #include "server/meta/check/check.h"
 #include "server/meta/core/core.h"
 
@@ -24,6 +25,8 @@ struct EntryScan {
   wire::MetaScanReply reply;
   std::vector<Entry> entries;
   InodeStates inodes;
+  /// What directories lead to, and by how many names: parents of objects with several names.
+  std::unordered_map<Handle, std::unordered_map<Handle, std::uint32_t>> children;
 
   Finding& found(Damage damage, const Entry& entry) {
     Finding& finding = reply.findings.emplace_back();
@@ -68,6 +71,41 @@ void count(EntryScan& scan, const Entry& entry, const InodeRecord& directory, bo
   if (leads_to_directory) ++facts.back().subdirectories;
 }
 
+/// How many names of the object `directory` has. Keeps what it has read, since objects that have a name in the same
+/// directory often have their parent in common, too.
+job::Task<Result<std::uint32_t>> names_in(EntryScan& scan, Handle directory, Handle object) {
+  constexpr std::size_t kMostKept = 16;
+  const auto known = scan.children.find(directory);
+  if (known != scan.children.end()) {
+    const auto counted = known->second.find(object);
+    co_return counted == known->second.end() ? 0 : counted->second;
+  }
+  if (scan.children.size() >= kMostKept) scan.children.clear();
+  std::unordered_map<Handle, std::uint32_t>& found = scan.children[directory];
+  trove::KeyRange range = entries_after(directory, 0);
+  for (bool more = true; more;) {
+    SPATE_CO_TRY(const auto page, co_await read_page(scan.operation, range, kScanPage));
+    for (const trove::KeyValue& item : page.entries) {
+      const auto record = decode_record<EntryRecord>(item.value);
+      if (record) ++found[record->handle];
+    }
+    more = page.more;
+    if (more) go_on(range, page);
+  }
+  const auto counted = found.find(object);
+  co_return counted == found.end() ? 0 : counted->second;
+}
+
+/// Whether a parent of the object is known and wrong. A directory must have its only name there.
+job::Task<Result<bool>> has_wrong_parent(EntryScan& scan, const Entry& entry, const InodeRecord& child) {
+  if (child.is_directory()) co_return child.parent != entry.directory;
+  if (!child.parent || (child.parent == entry.directory && !child.second_parent)) co_return false;
+  SPATE_CO_TRY(const std::uint32_t names, co_await names_in(scan, child.parent, child.handle()));
+  if (names == 0 || !child.second_parent) co_return names == 0;
+  SPATE_CO_TRY(const std::uint32_t more, co_await names_in(scan, child.second_parent, child.handle()));
+  co_return more < (child.second_parent == child.parent ? 2U : 1U);
+}
+
 job::Task<Result<void>> check_child(EntryScan& scan, const Entry& entry, const InodeState& child) {
   if (child.missing()) {
     bool lost_directory = false;
@@ -79,7 +117,8 @@ job::Task<Result<void>> check_child(EntryScan& scan, const Entry& entry, const I
   }
   if (!child.readable()) co_return {};
   if (child.record.attributes.type != entry.record.type) scan.found(Damage::kWrongEntryType, entry);
-  if (child.directory() && child.record.parent != entry.directory) {
+  SPATE_CO_TRY(const bool wrong, co_await has_wrong_parent(scan, entry, child.record));
+  if (wrong) {
     scan.found(Damage::kWrongParent, entry).recorded = child.record.parent.value;
   }
   co_return {};
@@ -127,11 +166,32 @@ job::Task<Result<void>> check_all(EntryScan& scan) {
   co_return {};
 }
 
+job::Task<Result<void>> find_unknown_parents(EntryScan& scan) {
+  std::vector<Handle> handles;
+  for (const Entry& entry : scan.entries) handles.push_back(entry.record.handle);
+  SPATE_CO_TRY(scan.inodes, co_await inode_states(scan.operation, std::move(handles)));
+  for (const Entry& entry : scan.entries) {
+    const InodeState& child = scan.inodes[entry.record.handle];
+    if (child.readable() && !child.record.parent) scan.found(Damage::kUnknownParent, entry);
+  }
+  co_return {};
+}
+
 }  // namespace
+
+Outcome<wire::MetaScanReply> scan_parents(Operation& operation, const wire::MetaScanRequest& request) {
+  SPATE_CO_TRY(const auto page, co_await scan_page(operation, request, KeyKind::kEntry));
+  EntryScan scan{operation, request, {}, {}, {}, {}};
+  parse(scan, page.entries);
+  scan.reply.findings.clear();  // the scan of entries reports records that cannot be read
+  SPATE_CO_TRY(std::ignore, co_await find_unknown_parents(scan));
+  end_page(scan.reply, page);
+  co_return std::move(scan.reply);
+}
 
 Outcome<wire::MetaScanReply> scan_entries(Operation& operation, const wire::MetaScanRequest& request) {
   SPATE_CO_TRY(const auto page, co_await scan_page(operation, request, KeyKind::kEntry));
-  EntryScan scan{operation, request, {}, {}, {}};
+  EntryScan scan{operation, request, {}, {}, {}, {}};
   parse(scan, page.entries);
   for (const Entry& entry : scan.entries) tell(scan, entry);
   if (request.findings) {

@@ -149,6 +149,8 @@ job::Task<Result<void>> check_inode(InodeScan& scan, const InodeRecord& inode) {
   }
   if (inode.is_directory()) {
     SPATE_CO_TRY(std::ignore, co_await check_directory(scan, inode));
+  } else if (inode.attributes.link_count == 0 && inode.parent) {
+    scan.found(Damage::kWrongParent, inode).recorded = inode.parent.value;
   }
   if (inode.xattr_count > 0) {
     SPATE_CO_TRY(const XattrCounts counts, co_await count_xattrs(scan.operation, inode.handle()));

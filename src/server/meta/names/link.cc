@@ -34,7 +34,7 @@ Outcome<wire::LinkReply> link(Operation& operation, const wire::LinkRequest& req
   if (object.attributes.link_count == 0 && !object.may_be_named()) co_return Errc::kNotFound;
   if (object.attributes.link_count >= kMaxLinks) co_return Errc::kTooManyLinks;
   if (object.is_regular()) object.may_be_named(false);
-  ++object.attributes.link_count;
+  gain_name(object, place.directory);
   touch(object, operation.now());
   SPATE_CO_TRY(std::ignore, add_object(operation, named, place.name, object));
   co_return object_reply(object);
@@ -56,7 +56,7 @@ Outcome<wire::UnlinkReply> unlink(Operation& operation, const wire::UnlinkReques
   touch_entries(directory, operation.now(), -1, 0);
   operation.put(directory);
   operation.erase_entry(directory.handle(), place.name);
-  SPATE_CO_TRY(std::ignore, co_await drop_link(operation, object));
+  SPATE_CO_TRY(std::ignore, co_await drop_link(operation, object, directory.handle()));
   co_return object_reply(object);
 }
 

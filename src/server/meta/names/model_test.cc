@@ -144,6 +144,38 @@ void list(User& user, Handle directory, const std::string& prefix, std::map<Hand
   }
 }
 
+job::Task<InodeRecord> inode_record(TestFs& fs, Handle handle) {
+  job::Transaction transaction = fs.context.begin();
+  const auto got = co_await transaction.get(inode_key(handle));
+  co_return decode_record<InodeRecord>(got.value.value()).value();
+}
+
+/// Each object's parent has a name of it, or is unknown. Yields how many files know theirs.
+std::size_t check_parents(TestFs& fs, User& user) {
+  std::map<Handle, std::multiset<Handle>> directories_of;
+  std::vector<Handle> left{kRootHandle};
+  while (!left.empty()) {
+    const Handle directory = left.back();
+    left.pop_back();
+    const auto page = user.readdir(directory);
+    for (const auto& entry : page->entries) {
+      directories_of[entry.handle].insert(directory);
+      if (entry.type == FileType::kDirectory) left.push_back(entry.handle);
+    }
+  }
+  std::size_t known = 0;
+  for (const auto& [handle, directories] : directories_of) {
+    const InodeRecord inode = fs.run(inode_record(fs, handle));
+    if (inode.parent) EXPECT_TRUE(directories.contains(inode.parent)) << handle.value << " in " << inode.parent.value;
+    const std::size_t names = inode.second_parent == inode.parent ? 2 : 1;
+    if (inode.second_parent) EXPECT_GE(directories.count(inode.second_parent), names) << handle.value;
+    // With one or two names since it was made, it knows all of them.
+    if (!inode.is_directory() && directories.size() == 1 && inode.parent) EXPECT_FALSE(inode.second_parent);
+    if (inode.parent && !inode.is_directory()) ++known;
+  }
+  return known;
+}
+
 std::string some_path(Random& random) {
   static const char* const names[] = {"a", "b", "c", "d"};
   std::string path = names[random.below(4)];
@@ -175,6 +207,7 @@ Outcomes do_some(Random& random, User& user, NamesModel& model) {
 }
 
 TEST(MetaModel, RandomOperationsAgreeWithTheModel) {
+  std::size_t parents = 0;
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     TestFsOptions options;
@@ -193,7 +226,9 @@ TEST(MetaModel, RandomOperationsAgreeWithTheModel) {
     list(user, kRootHandle, "", first, listed);
     EXPECT_EQ(listed, model.listing());
     EXPECT_GT(listed.size(), 5U);
+    parents += check_parents(fs, user);
   }
+  EXPECT_GT(parents, 100U);
 }
 
 }  // namespace

@@ -80,9 +80,9 @@ job::Task<Result<InodeRecord>> make_object(Operation& operation, const InodeReco
   a.atime = asked.atime.value_or(operation.now());
   a.mtime = asked.mtime.value_or(operation.now());
   a.version = 1;
+  if (object.is_directory() || !params.name.empty()) object.parent = directory.handle();
   if (object.is_directory()) {
     a.link_count = 2;
-    object.parent = directory.handle();
     object.hints = directory.hints;
   }
   SPATE_CO_TRY(const Handle handle, co_await operation.core().new_handle(operation.call().stop));
@@ -115,10 +115,41 @@ job::Task<Result<bool>> is_open(Operation& operation, Handle handle) {
   co_return !read.entries.empty();
 }
 
-job::Task<Result<void>> drop_link(Operation& operation, InodeRecord& object) {
+void gain_name(InodeRecord& object, Handle directory) {
+  const bool first = object.attributes.link_count++ == 0;
+  if (first) {
+    object.parent = directory;
+  } else if (object.parent && !object.second_parent) {
+    object.second_parent = directory;
+  }
+}
+
+/// With two names both are known. With more, a directory may have other names of the object than those that the inode
+/// knows: then only a search would tell.
+void lose_name(InodeRecord& object, Handle directory) {
+  --object.attributes.link_count;
+  if (object.second_parent == directory) {
+    object.second_parent = Handle();
+  } else if (object.parent == directory) {
+    object.parent = std::exchange(object.second_parent, Handle());
+  }
+}
+
+void move_name(InodeRecord& object, Handle from, Handle to) {
+  if (object.attributes.link_count == 1) {  // also if its parent was unknown
+    object.parent = to;
+    object.second_parent = Handle();
+  } else if (object.second_parent == from) {
+    object.second_parent = to;
+  } else if (object.parent == from) {
+    object.parent = to;
+  }
+}
+
+job::Task<Result<void>> drop_link(Operation& operation, InodeRecord& object, Handle directory) {
   SPATE_CHECK(!object.is_directory());
   if (object.attributes.link_count == 0) co_return Error(Errc::kCorrupt, "a name of an object without names");
-  --object.attributes.link_count;
+  lose_name(object, directory);
   touch(object, operation.now());
   if (object.attributes.link_count == 0) {
     SPATE_CO_TRY(const bool open, co_await is_open(operation, object.handle()));

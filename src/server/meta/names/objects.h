@@ -31,9 +31,15 @@ job::Task<Result<InodeRecord>> make_object(Operation& operation, const InodeReco
 /// write the directory.
 Result<void> add_object(Operation& operation, NamedEntry& named, std::string_view name, const InodeRecord& object);
 
-/// Removes one name of an object that is not a directory; puts or removes the object. A file that is still open stays,
-/// without a name, until its last close.
-job::Task<Result<void>> drop_link(Operation& operation, InodeRecord& object);
+/// An object that is not a directory gets a name in `directory`, loses one there, or has one moved. Sets its link count
+/// and its parents.
+void gain_name(InodeRecord& object, Handle directory);
+void lose_name(InodeRecord& object, Handle directory);
+void move_name(InodeRecord& object, Handle from, Handle to);
+
+/// Removes one name, in `directory`, of an object that is not a directory; puts or removes the object. A file that is
+/// still open stays, without a name, until its last close.
+job::Task<Result<void>> drop_link(Operation& operation, InodeRecord& object, Handle directory);
 
 /// Erases the inode and its xattrs, and queues a regular file's datafiles for removal. No session may have it open.
 job::Task<Result<void>> remove_object(Operation& operation, InodeRecord object);

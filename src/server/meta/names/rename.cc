@@ -144,8 +144,13 @@ Result<void> check_replaceable(const Move& move) {
   return {};
 }
 
-void settle(Operation& operation, InodeRecord& object, Handle directory) {
-  if (object.is_directory()) object.parent = directory;
+/// The object has lost its name in `from`, and got one in `to`.
+void settle(Operation& operation, InodeRecord& object, Handle from, Handle to) {
+  if (object.is_directory()) {
+    object.parent = to;
+  } else {
+    move_name(object, from, to);
+  }
   touch(object, operation.now());
   operation.put(object);
 }
@@ -165,8 +170,8 @@ void exchange(Operation& operation, Move& move) {
   put_directories(operation, move);
   operation.put_entry(move.from.directory, move.from.name, entry_of(*move.target));
   operation.put_entry(move.to.directory, move.to.name, entry_of(move.object));
-  settle(operation, move.object, move.to.directory);
-  settle(operation, *move.target, move.from.directory);
+  settle(operation, move.object, move.from.directory, move.to.directory);
+  settle(operation, *move.target, move.to.directory, move.from.directory);
 }
 
 job::Task<Result<void>> replace(Operation& operation, Move& move) {
@@ -177,13 +182,13 @@ job::Task<Result<void>> replace(Operation& operation, Move& move) {
   put_directories(operation, move);
   operation.erase_entry(move.from.directory, move.from.name);
   operation.put_entry(move.to.directory, move.to.name, entry_of(move.object));
-  settle(operation, move.object, move.to.directory);
+  settle(operation, move.object, move.from.directory, move.to.directory);
   if (!move.target) co_return {};
   if (move.target->is_directory()) {
     auto removed = co_await remove_object(operation, *std::move(move.target));
     co_return removed;
   }
-  auto dropped = co_await drop_link(operation, *move.target);
+  auto dropped = co_await drop_link(operation, *move.target, move.to.directory);
   co_return dropped;
 }
 

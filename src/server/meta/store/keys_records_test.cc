@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/expect.h"
+#include "dist/registry.h"
 #include "server/meta/store/keys.h"
 #include "server/meta/store/records.h"
 #include "trove/key_order.h"
@@ -129,6 +130,54 @@ TEST(MetaRecords, AnOlderServerRefusesRecordsThatNameGroups) {
   EXPECT_EQ(encoded(RemovalRecord{*some_file().layout, WallTime{5}})[0], std::byte{1});
   EXPECT_EQ(encoded(RemovalRecord{*mirrored_file().layout, WallTime{5}})[0], std::byte{2});
   EXPECT_EQ(encoded(TruncateIntent{7, 8, WallTime{5}, *mirrored_file().layout})[0], std::byte{3});
+}
+
+InodeRecord with_parent(InodeRecord inode) {
+  inode.parent = Handle(18);
+  return inode;
+}
+
+/// An older server takes a file with a parent for damage, so it must see another version.
+TEST(MetaRecords, AParentCostsOneByteAndAVersion) {
+  const Bytes without = encoded(some_file());
+  const Bytes with = encoded(with_parent(some_file()));
+  EXPECT_EQ(without[0], std::byte{1});
+  EXPECT_EQ(with[0], std::byte{7});
+  EXPECT_EQ(with.size(), without.size() + 1);
+  EXPECT_EQ(with.back(), std::byte{1});
+  EXPECT_EQ(encoded(with_parent(mirrored_file())).size(), encoded(mirrored_file()).size() + 1);
+  EXPECT_EQ(encoded(some_directory())[0], std::byte{1});
+}
+
+TEST(MetaRecords, AParentStandsBesideTheFieldsOfEveryVersion) {
+  InodeRecord lists = some_file();
+  lists.acl = {{1, 7, ~0U}, {4, 5, ~0U}, {32, 0, ~0U}};
+  InodeRecord written = some_file();
+  written.written_by_users = true;
+  InodeRecord distributed = some_file();
+  distributed.layout->distribution = *parse_distribution("twod_stripe:2,16");
+  InodeRecord writers = some_file();
+  writers.writers = 2;
+  std::uint8_t version = 1;
+  for (const InodeRecord& inode : {some_file(), lists, written, distributed, writers, mirrored_file()}) {
+    const Bytes bytes = encoded(with_parent(inode));
+    EXPECT_EQ(bytes[0], std::byte{7});
+    expect_round_trip(with_parent(inode));
+    EXPECT_EQ(encoded(inode)[0], std::byte{version++});
+  }
+  InodeRecord linked = with_parent(mirrored_file());
+  linked.second_parent = Handle(18);
+  EXPECT_EQ(encoded(linked)[0], std::byte{8});
+  EXPECT_EQ(encoded(linked).size(), encoded(with_parent(mirrored_file())).size() + 8);
+  expect_round_trip(linked);
+  linked.parent = Handle();  // a second one without a first one
+  EXPECT_ERRC(decode_record<InodeRecord>(encoded(linked)), Errc::kCorrupt);
+  Bytes bytes = encoded(with_parent(some_file()));
+  bytes.back() = std::byte{7};  // itself
+  EXPECT_ERRC(decode_record<InodeRecord>(bytes), Errc::kCorrupt);
+  bytes = encoded(with_parent(written));
+  bytes.back() = std::byte{0};  // then its record has no reason for version 3
+  EXPECT_ERRC(decode_record<InodeRecord>(bytes), Errc::kCorrupt);
 }
 
 TEST(MetaRecords, DecodeReversesEncode) {

@@ -94,10 +94,15 @@ bool valid_replicas(std::uint32_t replicas) { return replicas >= 1 && replicas <
 
 template <>
 struct Format<InodeRecord> {
-  static constexpr std::uint8_t kVersion = 6;
+  static constexpr std::uint8_t kVersion = 8;
+  static constexpr std::uint8_t kParentVersion = 7;
+  static std::uint8_t version_for(const InodeRecord& r) {
+    if (r.second_parent) return kVersion;
+    return !r.is_directory() && r.parent ? kParentVersion : version_without_parent(r);
+  }
   /// Few objects need the fields of later versions. The records of all others keep their short form. A layout that
   /// version 3 does not know gives a record version 4, too, so that an older server reports that the record is too new.
-  static std::uint8_t version_for(const InodeRecord& r) {
+  static std::uint8_t version_without_parent(const InodeRecord& r) {
     const bool striped = !r.layout || r.layout->distribution.kind == DistributionSpec::kSimpleStripe;
     if (r.hints.replicas || (r.layout && is_mirrored(*r.layout))) return 6;
     if (r.writers > 1) return 5;
@@ -114,6 +119,18 @@ struct Format<InodeRecord> {
   }
   template <typename A, typename R>
   static void later_fields(A& a, R& r, std::uint8_t version) {
+    if (version < kParentVersion) return appended(a, r, version);
+    // Most objects have a parent. So it does not bring the fields of versions 2 to 6, which few objects need.
+    std::uint8_t otherwise = version_without_parent(r);
+    a(otherwise);
+    if (otherwise < kParentVersion) appended(a, r, otherwise);
+    if (version >= kVersion) a(r.second_parent);
+    if constexpr (!std::is_const_v<R>) {
+      if (otherwise != version_without_parent(r)) a.decoder().fail();
+    }
+  }
+  template <typename A, typename R>
+  static void appended(A& a, R& r, std::uint8_t version) {
     if (version >= 2) a(r.acl, r.default_acl);
     if (version >= 3) a(r.written_by_users);
     if (version >= 4) a(r.hints.distribution);
@@ -132,8 +149,9 @@ struct Format<InodeRecord> {
   }
   static bool valid(const InodeRecord& r) {
     return r.handle() && valid_type(r.attributes.type) && r.attributes.mode <= 07777 &&
-           r.is_regular() == r.layout.has_value() && r.is_directory() == static_cast<bool>(r.parent) &&
-           check_acl(r.acl) && check_acl(r.default_acl) && valid_replicas(r.hints.replicas.value_or(1));
+           r.is_regular() == r.layout.has_value() && (r.parent || !r.is_directory()) &&
+           (!r.second_parent || (r.parent && !r.is_directory())) && check_acl(r.acl) && check_acl(r.default_acl) &&
+           valid_replicas(r.hints.replicas.value_or(1));
   }
 };
 

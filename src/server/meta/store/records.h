@@ -62,14 +62,18 @@ struct DirectoryHints {
   friend bool operator==(const DirectoryHints&, const DirectoryHints&) = default;
 };
 
-/// An object of the name space. Regular files have a layout, symbolic links a target, directories a parent.
+/// An object of the name space. Regular files have a layout, symbolic links a target.
 struct InodeRecord {
   /// link_count 0: no name is left, but some session still has it open. The size of a directory is the number of its
   /// entries.
   Attributes attributes;
   std::optional<Layout> layout;
   std::string target;
-  Handle parent;  // of a directory; the root is its own parent
+  /// A directory that has a name of the object. The root is its own parent. 0, but of no directory: unknown, since the
+  /// object has no name, or has lost its name there and kept others, or an older version of Spate has made it.
+  Handle parent;
+  /// Of an object with several names: a directory that has one more name of it, beside the one in `parent`. 0: unknown.
+  Handle second_parent;
   /// A directory's counter grows with every entry added, removed or replaced. 1 for a file without a name that may get
   /// one.
   std::uint64_t entries_version = 0;

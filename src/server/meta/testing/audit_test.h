@@ -73,7 +73,9 @@ class Audit {
   std::map<Handle, std::uint32_t> opens;    // records
   std::map<Handle, std::uint32_t> writers;  // opens for writing
   std::map<Handle, std::uint32_t> names;
-  std::map<Handle, std::uint32_t> entries;  // of a directory
+  std::map<Handle, std::uint32_t> in_parent;  // names of an object in its parent
+  std::map<Handle, std::uint32_t> in_second;  // and in its second parent
+  std::map<Handle, std::uint32_t> entries;    // of a directory
 
  private:
   static Handle id_of(const trove::KeyValue& entry) { return Handle(parse_id_key(entry.key).value()); }
@@ -86,6 +88,8 @@ class Audit {
       ASSERT_TRUE(inodes.contains(record.handle)) << "a name of nothing";
       EXPECT_EQ(inodes.at(record.handle).attributes.type, record.type);
       if (record.type == FileType::kDirectory) EXPECT_EQ(inodes.at(record.handle).parent, id_of(entry));
+      if (inodes.at(record.handle).parent == id_of(entry)) ++in_parent[record.handle];
+      if (inodes.at(record.handle).second_parent == id_of(entry)) ++in_second[record.handle];
     }
   }
 
@@ -100,6 +104,9 @@ class Audit {
       return;
     }
     EXPECT_EQ(inode.attributes.link_count, names[handle]);
+    if (inode.parent) EXPECT_GT(in_parent[handle], 0U) << "no name in its parent " << inode.parent.value;
+    const std::uint32_t more = inode.second_parent == inode.parent ? 2 : 1;
+    if (inode.second_parent) EXPECT_GE(in_second[handle], more) << "in " << inode.second_parent.value;
     if (inode.attributes.link_count == 0) EXPECT_GT(opens[handle], 0U) << "neither name nor open";
     if (!inode.is_regular()) return;
     if (inode.write_opens > 0) EXPECT_FALSE(inode.attributes.size_known);
