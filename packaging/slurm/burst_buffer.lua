@@ -1,8 +1,9 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- burst_buffer/lua of Slurm (22.05 or later): #SPATE lines of a job script make a file system for the job by `spate job`, stage in before
--- the script begins, and stage out and end it afterwards. docs/slurm.md, "#SPATE in a job script". Beside slurm.conf, with burst_buffer.conf.
+-- the script begins, and stage out and end it afterwards. docs/slurm.md describes the lines ("#SPATE in a job script"). This
+-- file lies beside slurm.conf, with burst_buffer.conf.
 
--- How the controller reaches a node as the job's user, and the program that it runs there.
+-- The controller reaches a node by this launcher and address, as the job's user, and runs this program there.
 local launcher = os.getenv("SPATE_JOB_LAUNCHER") or "ssh {host}"
 local address = os.getenv("SPATE_JOB_ADDRESS") or "{host}"
 local spate = os.getenv("SPATE_JOB_PROGRAM") or "spate"
@@ -45,7 +46,7 @@ local function check_ends(found)
   return inside:sub(1, 7) == "spate:/" or nil, "#SPATE " .. found.name .. ": " .. shown(inside) .. " does not begin with spate:/"
 end
 
--- The controller reads at most so many bytes of any job's script, and keeps at most so many #SPATE lines.
+-- The controller reads at most this many bytes of a job's script, and keeps at most this many #SPATE lines.
 local most_bytes, most_lines = 16 * 1024 * 1024, 1000
 
 -- Returns the directives of a job script, or nil and the error.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copying a tree in and out by all nodes at once. `spate cp -u` leaves out what an earlier, interrupted run has copied; each file's
+"""Copies a tree in or out by all nodes at once. `spate cp -u` leaves out what an earlier, interrupted run has copied; each file's
 checksum is compared with its source's."""
 import json
 import os

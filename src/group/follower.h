@@ -29,7 +29,7 @@ struct Follower {
   MonoTime progressed;             // when it last had everything or advanced
   /// The record says that it serves, or a change under way may make it say so: nothing counts as replicated without it.
   bool required = false;
-  bool promoting = false;  // promote() is finding out whether it may serve, or is changing the record
+  bool promoting = false;  // promote() checks whether it may serve, or changes the record
   MonoTime not_before;     // it did not sync in time: promote() is not tried again before
   bool short_of_space = false;
   /// The record says that it serves, but it must not: it lacks entries, or may lack some.

@@ -47,8 +47,8 @@ struct LookupRequest {
 };
 using LookupReply = ObjectReply;
 
-/// Checks the caller's rights on an object. kPermissionDenied: it lacks one of them. For access(2) and for opening a
-/// directory.
+/// Checks the caller's rights on an object. kPermissionDenied: it lacks one of them. access(2) and the
+/// opening of a directory use it.
 struct AccessRequest {
   static constexpr Op kOp = Op::kAccess;
   static constexpr std::string_view kName = "access request";
@@ -171,7 +171,7 @@ struct NewAttributes {
 };
 
 /// Creates a regular file (or opens the existing one, unless exclusive) and opens it if `open_flags` asks for rights.
-/// It is one request, and none to io servers.
+/// The client sends one request, and none to io servers.
 struct CreateRequest {
   static constexpr Op kOp = Op::kCreate;
   static constexpr std::string_view kName = "create request";
@@ -223,8 +223,8 @@ struct CloseRequest {
   static constexpr std::string_view kName = "close request";
   Handle handle;
   Rights rights = Rights::kNone;  // as opened
-  /// The datafiles' state after the last write through this open. Used only if no other open for writing overlapped
-  /// with it; otherwise the meta server asks the io servers.
+  /// The datafiles' state after the last write through this open. The meta server uses it only if no other open for
+  /// writing overlapped with it. Otherwise it asks the io servers.
   std::optional<DataSummary> data;
   std::optional<WallTime> atime;
   std::optional<WallTime> mtime;
@@ -237,8 +237,8 @@ struct CloseRequest {
 using CloseReply = ObjectReply;
 
 /// Closes the last of several overlapping opens for writing, all of one client. `close.data` is the datafiles' state
-/// after the last write through any of them. Used only if the file has had no other open for writing since the first of
-/// them.
+/// after the last write through any of them. The meta server uses it only if the file has had no other open for writing
+/// since the first of them.
 struct CloseWritersRequest {
   static constexpr Op kOp = Op::kCloseWriters;
   static constexpr std::string_view kName = "close of writers request";
