@@ -165,7 +165,7 @@ TEST_F(AuditTest, RequestsCannotForgeLines) {
   ASSERT_EQ(lines().size(), 1U);
   EXPECT_LE(lines()[0].size(), 1024U);
   EXPECT_THAT(lines()[0], HasSubstr(R"("description":"x\"}\u000a{\"time\":\"now\",)"));
-  EXPECT_TRUE(std::ranges::all_of(lines()[0], [](char c) { return c >= ' ' && c < 0x7f; }));
+  EXPECT_TRUE(std::ranges::all_of(lines()[0], [](char c) { return c >= ' ' && c < 0x7f; })) << lines()[0];
 }
 
 TEST_F(AuditTest, AFloodOfUnauthenticatedPeersDoesNotSuppressTheLinesOfAnOperator) {

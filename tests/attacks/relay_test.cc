@@ -102,7 +102,7 @@ TEST_F(RelayTest, ARelayToTheSameServerByAnotherPortIsDetected) {
   const auto relay = relay_to(meta.url);
   Victim client = victim(wire::PeerKind::kClient, relay->url(), 1);
   EXPECT_NE(client.reason(wire::Op::kMkdir).find("a relay"), std::string::npos);
-  EXPECT_FALSE(steals(*relay, wire::Op::kMkdir, kSession, meta.deeds.made));
+  EXPECT_FALSE(steals(*relay, wire::Op::kMkdir, kSession, meta.deeds.made)) << meta.deeds.made << " directories";
   EXPECT_EQ(meta.deeds.joined, 0);
 }
 

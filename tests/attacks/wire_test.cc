@@ -127,7 +127,7 @@ TEST_F(WireTest, AnAlteredRequestIsNotCarriedOut) {
     };
     EXPECT_EQ(mkdir(*client_), Errc::kOk) << "after a new handshake";
     EXPECT_EQ(meta_->deeds.made, before + 1) << "byte " << at;
-    EXPECT_TRUE(altered);
+    EXPECT_TRUE(altered) << "no request passed to alter byte " << at;
   }
 }
 
