@@ -30,7 +30,7 @@ class BulkTest : public ::testing::Test {
   bool refuses(const Hello& hello) {
     RawPeer thief(site_.url, {});
     thief.hello(hello);
-    EXPECT_TRUE(thief.write(Bytes(sizeof(bmi::tcp::LinkProof))));
+    EXPECT_TRUE(thief.write(Bytes(sizeof(bmi::tcp::LinkProof)))) << "the server has ended the connection already";
     return drive([&] { return thief.ended(); });
   }
 
@@ -54,7 +54,7 @@ TEST_F(BulkTest, AnEavesdropperOfTheControlConnectionGetsNoBulkConnection) {
   hello.channel = 1;
   hello.token = bmi::tcp::decode_welcome(answered.data())->token;
   for (const std::uint16_t version : {std::uint16_t{1}, std::uint16_t{2}}) {
-    hello.version_min = hello.version_max = version;
+    hello.versions.min = hello.versions.max = version;
     hello.limits = {};
     EXPECT_TRUE(refuses(hello)) << "version " << version;
   }

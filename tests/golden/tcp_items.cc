@@ -47,8 +47,8 @@ std::string_view name_of(FrameType type) {
 
 Hello hello() {
   Hello h;
-  h.version_min = 1;
-  h.version_max = 3;
+  h.versions.min = 1;
+  h.versions.max = 3;
   h.channel = 2;
   h.bulk_connections = 4;
   for (std::size_t i = 0; i < h.link.size(); ++i) h.link[i] = static_cast<std::byte>(0x30 + i);
@@ -60,7 +60,7 @@ Hello hello() {
 /// The proof that each side of a bulk connection of version 2 sends after the Welcome.
 Item proof(const std::string& name, Side side) {
   Hello h = hello();
-  h.version_min = h.version_max = kProvingVersion;
+  h.versions.min = h.versions.max = kProvingVersion;
   h.limits = {};
   Key key{};
   for (std::size_t i = 0; i < key.size(); ++i) key[i] = static_cast<std::byte>(0x50 + i);

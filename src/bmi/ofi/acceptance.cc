@@ -13,11 +13,8 @@ void Acceptance::on_hello(Endpoint& endpoint, ByteView payload) {
     ++state_.ofi_counters.protocol_errors;
     return;
   }
-  if (hello->version_min > kVersionMax || hello->version_max < kVersionMin) {
-    state_.peer_log.peer_dropped(
-        "a caller", "speaks versions " + std::to_string(hello->version_min) + " to " +
-                        std::to_string(hello->version_max) + " of the ofi module's protocol, this side " +
-                        std::to_string(kVersionMin) + " to " + std::to_string(kVersionMax) + ": upgrade the older one");
+  if (!hello->versions.meets(kVersions)) {
+    state_.peer_log.versions_differ("a caller", hello->versions, kVersions);
     return refuse(endpoint, *hello, Errc::kVersionMismatch);
   }
   Peer* peer = state_.options->unauthenticated.apply() ? unauthenticated_peer(endpoint, *hello)
@@ -33,8 +30,6 @@ bool Acceptance::said_before(Peer& peer, const Hello& hello) {
   return true;
 }
 
-/// The unauthenticated peer is a separate peer until it is admitted. Otherwise a process that has overheard a link's id
-/// could replace another peer.
 Peer* Acceptance::unauthenticated_peer(Endpoint& endpoint, const Hello& hello) {
   Peer* const known = state_.peers.inbound(hello.link);
   if (known != nullptr && said_before(*known, hello)) return nullptr;
@@ -45,10 +40,8 @@ Peer* Acceptance::unauthenticated_peer(Endpoint& endpoint, const Hello& hello) {
     return nullptr;
   }
   Peer& peer = state_.add_peer();
-  peer.unauthenticated = true;
   peer.admit_by = state_.clock.now() + std::chrono::milliseconds(state_.options->unauthenticated.deadline_ms);
-  peer.came_in(hello.link, endpoint.context);
-  state_.outbox.inbound(peer);
+  state_.came_in(peer, hello.link, endpoint.context, true);
   // The source is the address that the hello states, without the port. It cannot be false, since the answer must reach
   // the peer there.
   const std::string address = endpoint.wire->text_of(hello.address);
@@ -77,9 +70,7 @@ Peer* Acceptance::returning_peer(Endpoint& endpoint, const Hello& hello) {
     return nullptr;
   }
   Peer& peer = state_.add_peer();
-  peer.came_in(hello.link, endpoint.context);
-  state_.peers.set_inbound(peer);
-  state_.outbox.inbound(peer);
+  state_.came_in(peer, hello.link, endpoint.context, false);
   return &peer;
 }
 

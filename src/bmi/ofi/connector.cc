@@ -4,8 +4,6 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "log/fields.h"
-#include "log/log.h"
 
 namespace spate::bmi::ofi {
 
@@ -63,8 +61,7 @@ void Connector::on_welcome(Peer& peer, ByteView payload) {
 }
 
 void Connector::attempt_failed(Peer& peer, std::string why) {
-  // The peer may have another URL that works, so this is no warning.
-  SPATE_LOG("bmi/ofi", debug, "not connected url={} reason={}", peer.url, log::Quoted{why});
+  state_.peer_log.not_connected(peer.url, why);
   peer.failure = std::move(why);
   state_.lose_later(peer, Errc::kUnreachable);
 }

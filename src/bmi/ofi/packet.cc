@@ -91,9 +91,7 @@ std::optional<std::vector<Extent>> decode_extents(ByteView bytes, std::uint64_t 
 Bytes encode(const Hello& hello) {
   Bytes bytes;
   Encoder out(bytes);
-  out.raw(as_bytes(kHelloMagic));
-  out.u16(hello.version_min);
-  out.u16(hello.version_max);
+  protocol::put_hello_head(out, kHelloMagic, hello.versions);
   out.u32(hello.pid);
   out.raw(hello.link);
   out.u64(hello.session);
@@ -105,9 +103,7 @@ Bytes encode(const Hello& hello) {
 Bytes encode(const Welcome& welcome) {
   Bytes bytes;
   Encoder out(bytes);
-  out.raw(as_bytes(kWelcomeMagic));
-  out.u16(static_cast<std::uint16_t>(welcome.status));
-  out.u16(welcome.version);
+  protocol::put_welcome_head(out, kWelcomeMagic, {welcome.status, welcome.version});
   out.u32(welcome.pid);
   out.u64(welcome.session);
   put_limits(out, welcome.limits);
@@ -116,10 +112,10 @@ Bytes encode(const Welcome& welcome) {
 
 std::optional<Hello> decode_hello(ByteView bytes) {
   Decoder in(bytes);
-  if (as_text(in.raw(kHelloMagic.size())) != kHelloMagic) return std::nullopt;
+  const auto versions = protocol::get_hello_head(in, kHelloMagic);
+  if (!versions) return std::nullopt;
   Hello hello;
-  hello.version_min = in.u16();
-  hello.version_max = in.u16();
+  hello.versions = *versions;
   hello.pid = in.u32();
   const ByteView link = in.raw(hello.link.size());
   if (!in.ok()) return std::nullopt;
@@ -127,24 +123,23 @@ std::optional<Hello> decode_hello(ByteView bytes) {
   hello.session = in.u64();
   hello.limits = get_limits(in);
   hello.address = to_bytes(in.blob(kMaxAddress));
-  const bool good = in.ok() && hello.version_min <= hello.version_max && hello.session != 0 && !hello.address.empty() &&
-                    hello.limits.max_packet >= kLeastPacket;
+  const bool good = in.ok() && hello.session != 0 && !hello.address.empty() && hello.limits.max_packet >= kLeastPacket;
   return good ? std::optional(std::move(hello)) : std::nullopt;
 }
 
 std::optional<Welcome> decode_welcome(ByteView bytes) {
   Decoder in(bytes);
-  if (as_text(in.raw(kWelcomeMagic.size())) != kWelcomeMagic) return std::nullopt;
+  const auto head = protocol::get_welcome_head(in, kWelcomeMagic);
+  if (!head) return std::nullopt;
   Welcome welcome;
-  welcome.status = errc_from_wire(in.u16());
-  welcome.version = in.u16();
+  welcome.status = head->status;
+  welcome.version = head->version;
   welcome.pid = in.u32();
   welcome.session = in.u64();
   welcome.limits = get_limits(in);
   if (!in.ok()) return std::nullopt;
   if (welcome.status != Errc::kOk) return welcome;
-  const bool good = welcome.version >= kVersionMin && welcome.version <= kVersionMax && welcome.session != 0 &&
-                    welcome.limits.max_packet >= kLeastPacket;
+  const bool good = kVersions.has(welcome.version) && welcome.session != 0 && welcome.limits.max_packet >= kLeastPacket;
   return good ? std::optional(welcome) : std::nullopt;
 }
 

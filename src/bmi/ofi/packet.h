@@ -13,6 +13,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "bmi/network.h"
+#include "bmi/protocol/handshake.h"
 #include "bmi/protocol/limits.h"
 #include "bmi/protocol/op.h"
 
@@ -29,6 +30,7 @@ using protocol::reserve_of;
 
 inline constexpr std::uint16_t kVersionMin = 1;
 inline constexpr std::uint16_t kVersionMax = 1;
+inline constexpr protocol::Versions kVersions{kVersionMin, kVersionMax};
 
 using protocol::Extent;
 using protocol::FrameType;
@@ -77,8 +79,7 @@ std::optional<std::vector<Extent>> decode_extents(ByteView bytes, std::uint64_t 
 inline constexpr std::size_t kMaxAddress = 256;
 
 struct Hello {
-  std::uint16_t version_min = kVersionMin;
-  std::uint16_t version_max = kVersionMax;
+  protocol::Versions versions = kVersions;
   std::uint32_t pid = 0;  // the connector's process; with shm the acceptor watches it, to notice its end
   LinkId link{};
   std::uint64_t session = 0;  // the number that the answer and all later packets to the connector carry

@@ -131,8 +131,8 @@ TEST(OfiHello, OutOfRangeIsRefused) {
   EXPECT_FALSE(good([](Hello& h) { h.address.resize(kMaxAddress + 1); }));
   EXPECT_FALSE(good([](Hello& h) { h.limits.max_packet = 1023; }));
   EXPECT_FALSE(good([](Hello& h) { h.limits.window = (std::uint64_t{1} << 40U) + 1; }));
-  EXPECT_FALSE(good([](Hello& h) { h.version_min = 3; }));
-  EXPECT_TRUE(good([](Hello& h) { h.version_min = h.version_max = 3; })) << "the module says that it speaks no 3";
+  EXPECT_FALSE(good([](Hello& h) { h.versions.min = 3; }));
+  EXPECT_TRUE(good([](Hello& h) { h.versions.min = h.versions.max = 3; })) << "the module says that it speaks no 3";
 }
 
 TEST(OfiWelcome, EncodingAndDecodingGiveTheSameWelcome) {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bmi/protocol/module_state.h"
 
+#include <algorithm>
+#include <chrono>
+
 #include "base/check.h"
 
 namespace spate::bmi::protocol {
@@ -41,6 +44,13 @@ void ModuleState::release(Op& op) {
 void ModuleState::completed(Op& op, Errc status, std::uint64_t actual_size) {
   outbox.completed(Outcome{op.id, status, actual_size});
   release(op);
+}
+
+Duration ModuleState::hello_timeout() const {
+  const UnauthenticatedPeerLimits& unauthenticated = options->unauthenticated;
+  const std::uint32_t connect_ms = options->connect_timeout_ms;
+  return std::chrono::milliseconds(unauthenticated.apply() ? std::min(connect_ms, unauthenticated.deadline_ms)
+                                                           : connect_ms);
 }
 
 }  // namespace spate::bmi::protocol

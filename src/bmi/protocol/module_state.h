@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/clock.h"
 #include "bmi/module.h"
 #include "bmi/outbox.h"
 #include "bmi/protocol/limits.h"
@@ -55,6 +56,8 @@ struct ModuleState {
     Op* op = ops.find(op_slot(id));
     return op != nullptr && id && op->id == id ? op : nullptr;
   }
+  /// How long this side waits for the hello of a connection that it has accepted.
+  Duration hello_timeout() const;
   void lose_later(const PeerRecord& peer, Errc status) { lost.push_back(Loss{peer.id, status}); }
 
   const NetworkOptions* options = nullptr;

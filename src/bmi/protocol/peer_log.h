@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/clock.h"
+#include "bmi/protocol/handshake.h"
 #include "log/log.h"
 #include "log/rate_limit.h"
 
@@ -18,6 +19,10 @@ class PeerLog {
 
   /// A peer was dropped, or could not be connected.
   void peer_dropped(std::string_view who, std::string_view why);
+  /// A connector was refused because the two sides speak no common version of the module's protocol.
+  void versions_differ(std::string_view who, const Versions& its, const Versions& own);
+  /// A peer was not reached at this URL. It may have another one that works, so this is no warning.
+  void not_connected(std::string_view url, std::string_view why) const;
   /// A connection was dropped whose peer was not admitted.
   void unauthenticated_dropped(std::string_view who, std::string_view why);
   /// A connection could not be accepted.

@@ -23,6 +23,14 @@ struct SharedState : ModuleState {
       if (P* peer = peers.find(loss.peer)) lose(*peer, loss.status);
     }
   }
+  /// A peer that was added has connected to this side, to the listener of `context`. An unauthenticated peer is a
+  /// separate peer until it is admitted. Otherwise a process that has learnt a link's id could replace another peer.
+  void came_in(P& peer, const LinkId& link, ContextId context, bool unauthenticated) {
+    peer.unauthenticated = unauthenticated;
+    peer.came_in(link, context);
+    if (!unauthenticated) peers.set_inbound(peer);
+    outbox.inbound(peer);
+  }
   /// An inbound peer left. At most `most` such peers are remembered.
   void left(P& peer, std::size_t most) {
     if (std::unique_ptr<P> forgotten = peers.left(peer, most)) outbox.forgotten(std::move(forgotten));

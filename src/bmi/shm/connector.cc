@@ -6,8 +6,6 @@
 #include <tuple>
 
 #include "base/check.h"
-#include "log/fields.h"
-#include "log/log.h"
 
 namespace spate::bmi::shm {
 namespace {
@@ -101,8 +99,7 @@ Result<void> Connector::accept_welcome(Link& link, Packet& packet, Limits& limit
 }
 
 void Connector::attempt_failed(Peer& peer, std::string why) {
-  // The peer may have another URL that works, so this is no warning.
-  SPATE_LOG("bmi/shm", debug, "not connected url={} reason={}", peer.url, log::Quoted{why});
+  state_.peer_log.not_connected(peer.url, why);
   peer.failure = std::move(why);
   state_.lose_later(peer, Errc::kUnreachable);
 }

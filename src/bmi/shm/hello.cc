@@ -17,16 +17,12 @@ constexpr std::string_view kHelloMagic = "SPATEshm";
 constexpr std::string_view kWelcomeMagic = "spateSHM";
 constexpr std::size_t kSteadySize = 16;  // bytes of both messages that are the same in every version
 
-bool speaks(std::uint16_t version) { return version >= kVersionMin && version <= kVersionMax; }
-
 }  // namespace
 
 Bytes encode(const Hello& hello) {
   Bytes bytes;
   Encoder out(bytes);
-  out.raw(as_bytes(kHelloMagic));
-  out.u16(hello.version_min);
-  out.u16(hello.version_max);
+  protocol::put_hello_head(out, kHelloMagic, hello.versions);
   out.u32(0);
   out.raw(hello.link);
   put_limits(out, hello.limits);
@@ -38,9 +34,7 @@ Bytes encode(const Hello& hello) {
 Bytes encode(const Welcome& welcome) {
   Bytes bytes;
   Encoder out(bytes);
-  out.raw(as_bytes(kWelcomeMagic));
-  out.u16(static_cast<std::uint16_t>(welcome.status));
-  out.u16(welcome.version);
+  protocol::put_welcome_head(out, kWelcomeMagic, {welcome.status, welcome.version});
   out.u8(static_cast<std::uint8_t>(welcome.policy));
   out.u8(0);
   out.u16(0);
@@ -65,13 +59,12 @@ std::array<std::byte, kNoteSize> encode(const Note& note) {
 std::optional<Hello> decode_hello(ByteView bytes) {
   if (bytes.size() < kSteadySize) return std::nullopt;
   Decoder in(bytes);
-  if (as_text(in.raw(kHelloMagic.size())) != kHelloMagic) return std::nullopt;
+  const auto versions = protocol::get_hello_head(in, kHelloMagic);
+  if (!versions) return std::nullopt;
   Hello hello;
-  hello.version_min = in.u16();
-  hello.version_max = in.u16();
-  if (hello.version_min > hello.version_max) return std::nullopt;
+  hello.versions = *versions;
   // The other fields may mean anything in that version.
-  if (hello.version_min > kVersionMax || hello.version_max < kVersionMin) return hello;
+  if (!hello.versions.meets(kVersions)) return hello;
   if (bytes.size() != kHelloSize) return std::nullopt;
   (void)in.u32();
   std::ranges::copy(in.raw(hello.link.size()), hello.link.begin());
@@ -82,10 +75,11 @@ std::optional<Hello> decode_hello(ByteView bytes) {
 std::optional<Welcome> decode_welcome(ByteView bytes) {
   if (bytes.size() < kSteadySize) return std::nullopt;
   Decoder in(bytes);
-  if (as_text(in.raw(kWelcomeMagic.size())) != kWelcomeMagic) return std::nullopt;
+  const auto head = protocol::get_welcome_head(in, kWelcomeMagic);
+  if (!head) return std::nullopt;
   Welcome welcome;
-  welcome.status = errc_from_wire(in.u16());
-  welcome.version = in.u16();
+  welcome.status = head->status;
+  welcome.version = head->version;
   const std::uint8_t policy = in.u8();
   if (policy > static_cast<std::uint8_t>(AccessPolicy::Kind::kList)) return std::nullopt;
   welcome.policy = static_cast<AccessPolicy::Kind>(policy);
@@ -96,7 +90,7 @@ std::optional<Welcome> decode_welcome(ByteView bytes) {
   welcome.limits = get_limits(in);
   for (LaneSize& lane : welcome.geometry.lanes) lane.slots = in.u32();
   for (LaneSize& lane : welcome.geometry.lanes) lane.bytes = in.u64();
-  const bool good = in.ok() && speaks(welcome.version) && is_valid(welcome.geometry);
+  const bool good = in.ok() && kVersions.has(welcome.version) && is_valid(welcome.geometry);
   return good ? std::optional(welcome) : std::nullopt;
 }
 

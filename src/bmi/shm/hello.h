@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "bmi/protocol/handshake.h"
 #include "bmi/protocol/limits.h"
 #include "bmi/shm/frame.h"
 #include "bmi/shm/layout.h"
@@ -23,12 +24,12 @@ using protocol::reserve_of;
 
 inline constexpr std::uint16_t kVersionMin = 1;
 inline constexpr std::uint16_t kVersionMax = 2;
+inline constexpr protocol::Versions kVersions{kVersionMin, kVersionMax};
 inline constexpr std::uint16_t kVersionOfNarrowLanes = 2;
 
 /// The connector's first packet. The descriptor of its bell comes with it.
 struct Hello {
-  std::uint16_t version_min = kVersionMin;
-  std::uint16_t version_max = kVersionMax;
+  protocol::Versions versions = kVersions;
   LinkId link{};
   Limits limits;
   friend bool operator==(const Hello&, const Hello&) = default;

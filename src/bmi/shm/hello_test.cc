@@ -54,9 +54,9 @@ TEST(ShmHello, InvalidBytesAreRefused) {
 
 TEST(ShmHello, OtherVersionsDecode) {
   Hello hello = some_hello();
-  hello.version_min = hello.version_max = 77;
+  hello.versions.min = hello.versions.max = 77;
   ASSERT_NE(decode_hello(encode(hello)), std::nullopt);
-  EXPECT_EQ(decode_hello(encode(hello))->version_min, 77);
+  EXPECT_EQ(decode_hello(encode(hello))->versions.min, 77);
   Welcome welcome = some_welcome();
   welcome.status = Errc::kVersionMismatch;
   welcome.version = 77;
@@ -66,7 +66,7 @@ TEST(ShmHello, OtherVersionsDecode) {
     Bytes bytes = encode(hello);
     bytes.resize(size);
     ASSERT_NE(decode_hello(bytes), std::nullopt) << size;
-    EXPECT_EQ(decode_hello(bytes)->version_max, 77);
+    EXPECT_EQ(decode_hello(bytes)->versions.max, 77);
     bytes = encode(welcome);
     bytes.resize(size);
     ASSERT_NE(decode_welcome(bytes), std::nullopt) << size;

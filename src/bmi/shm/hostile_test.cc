@@ -246,7 +246,7 @@ TEST_F(Hostile, InvalidHellosAreRefused) {
   EXPECT_TRUE(drive([&] { return without_bell.closed(); }));
   RawPeer from_tomorrow(url_);
   Hello hello = RawPeer::hello();
-  hello.version_min = hello.version_max = 9;
+  hello.versions.min = hello.versions.max = 9;
   EXPECT_EQ(handshake(from_tomorrow, hello).status, Errc::kVersionMismatch);
   EXPECT_TRUE(drive([&] { return from_tomorrow.closed(); }));
   EXPECT_EQ(server_->counters().refused, 3U);

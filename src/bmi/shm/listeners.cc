@@ -62,10 +62,7 @@ void Listeners::accepted(UniqueFd socket, Listener& listener) {
                                  errno_error(errno, "epoll_ctl (raise fs.epoll.max_user_watches)").message());
     return links_.close(link);
   }
-  std::uint32_t timeout_ms = state_.options->connect_timeout_ms;
-  if (state_.options->unauthenticated.apply())
-    timeout_ms = std::min(timeout_ms, state_.options->unauthenticated.deadline_ms);
-  links_.deadlines().set(*link, link->accepted_at + std::chrono::milliseconds(timeout_ms));
+  links_.deadlines().set(*link, link->accepted_at + state_.hello_timeout());
   const std::string source = "uid " + std::to_string(credentials->uid);
   const auto victim = state_.unauthenticated_peers.add(link, source, state_.options->unauthenticated, state_.random);
   if (victim) links_.drop_unauthenticated(**victim, "too many unauthenticated peers");
@@ -95,16 +92,18 @@ bool Listeners::lets_in(Link& link, const Packet& packet, Welcome& welcome, Hell
   hello = *said;
   welcome.policy = state_.shm_options.policy.kind;
   welcome.geometry = state_.shm_options.geometry;
-  if (hello.version_min > kVersionMax || hello.version_max < kVersionMin) {
+  if (!hello.versions.meets(kVersions)) {
     welcome.status = Errc::kVersionMismatch;
-    refuse(link, welcome, "it supports no protocol version of this side");
+    state_.peer_log.versions_differ(link.remote, hello.versions, kVersions);
+    refuse(link, welcome);
     return false;
   }
   if (!state_.shm_options.policy.admits(link.credentials.uid, state_.own_uid)) {
     welcome.status = Errc::kPermissionDenied;
-    refuse(link, welcome,
-           "user " + std::to_string(link.credentials.uid) + " is not admitted: this server " +
-               describe(welcome.policy, state_.own_uid));
+    state_.peer_log.peer_dropped(link.remote, "user " + std::to_string(link.credentials.uid) +
+                                                  " is not admitted: this server " +
+                                                  describe(welcome.policy, state_.own_uid));
+    refuse(link, welcome);
     return false;
   }
   if (packet.descriptor_count == 1) return true;
@@ -113,18 +112,12 @@ bool Listeners::lets_in(Link& link, const Packet& packet, Welcome& welcome, Hell
   return false;
 }
 
-void Listeners::refuse(Link& link, const Welcome& welcome, std::string_view why) {
-  state_.peer_log.peer_dropped(link.remote, why);
-  (void)send_packet(link.socket(), encode(welcome), {});
-}
+/// Tells a correct process why it is refused.
+void Listeners::refuse(Link& link, const Welcome& welcome) { (void)send_packet(link.socket(), encode(welcome), {}); }
 
-/// The unauthenticated peer is a separate peer until it is admitted. Otherwise a process that has learnt a link's id
-/// could replace another peer.
 Peer& Listeners::unauthenticated_peer(Link& link, const Hello& hello) {
   Peer& peer = state_.add_peer();
-  peer.unauthenticated = true;
-  peer.came_in(hello.link, link.context);
-  state_.outbox.inbound(peer);
+  state_.came_in(peer, hello.link, link.context, true);
   links_.deadlines().set(link,
                          link.accepted_at + std::chrono::milliseconds(state_.options->unauthenticated.deadline_ms));
   return peer;
@@ -139,22 +132,22 @@ Peer& Listeners::returning_peer(Link& link, const Hello& hello) {
     return *known;
   }
   Peer& peer = state_.add_peer();
-  peer.came_in(hello.link, link.context);
-  state_.peers.set_inbound(peer);
-  state_.outbox.inbound(peer);
+  state_.came_in(peer, hello.link, link.context, false);
   return peer;
 }
 
 bool Listeners::welcome_peer(Link& link, const Hello& hello, Welcome welcome, UniqueFd bell) {
   const bool strange = state_.options->unauthenticated.apply();
-  welcome.version = std::min(hello.version_max, kVersionMax);
+  welcome.version = std::min(hello.versions.max, kVersionMax);
   // An unauthenticated peer that speaks version 1 keeps narrow lanes as long as the link exists.
   if (strange && welcome.version < kVersionOfNarrowLanes) welcome.geometry = kNarrow;
   Result<UniqueFd> segment = link.make_segment(welcome.geometry, welcome.version);
   const bool watched = segment && events_.watch_bell(link);
   if (!watched) {
     welcome.status = Errc::kNoMemory;
-    refuse(link, welcome, segment ? "out of file descriptors (raise ulimit -n)" : segment.error().message());
+    state_.peer_log.peer_dropped(link.remote,
+                                 segment ? "out of file descriptors (raise ulimit -n)" : segment.error().message());
+    refuse(link, welcome);
     return false;
   }
   link.set_remote_bell(std::move(bell));

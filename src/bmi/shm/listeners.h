@@ -50,7 +50,7 @@ class Listeners {
   bool welcome_peer(Link& link, const Hello& hello, Welcome welcome, UniqueFd bell);
   Peer& unauthenticated_peer(Link& link, const Hello& hello);
   Peer& returning_peer(Link& link, const Hello& hello);
-  void refuse(Link& link, const Welcome& welcome, std::string_view why);
+  void refuse(Link& link, const Welcome& welcome);
 
   State& state_;
   Events& events_;

@@ -19,7 +19,7 @@ bool spoken(std::uint16_t version) { return version >= kVersionMin && version <=
 
 void check_hello(ByteView bytes) {
   const auto hello = decode_hello(bytes);
-  if (!hello || !spoken(hello->version_min) || !spoken(hello->version_max)) return;
+  if (!hello || !spoken(hello->versions.min) || !spoken(hello->versions.max)) return;
   const auto again = decode_hello(encode(*hello));
   SPATE_CHECK(again && *again == *hello);
 }

@@ -105,7 +105,7 @@ TEST_F(ShmUnauthenticatedPeersTest, AnUnauthenticatedPeerSharesLittleMemory) {
   for (const std::uint16_t version : {std::uint16_t{1}, std::uint16_t{2}}) {
     RawPeer peer(url_);
     Hello hello = RawPeer::hello();
-    hello.version_max = version;
+    hello.versions.max = version;
     handshake(peer, hello);
     EXPECT_LE(peer.memory().size(), kMost);
     EXPECT_TRUE(peer.full_lanes().empty());
@@ -167,7 +167,7 @@ TEST_F(ShmUnauthenticatedPeersTest, MessagesKeepTheirOrderWhileTheLanesChange) {
 TEST_F(ShmUnauthenticatedPeersTest, APeerOfVersion1KeepsNarrowLanes) {
   RawPeer peer(url_);
   Hello hello = RawPeer::hello();
-  hello.version_max = 1;
+  hello.versions.max = 1;
   const Welcome welcome = handshake(peer, hello);
   EXPECT_EQ(welcome.version, 1);
   EXPECT_EQ(welcome.geometry, kNarrow);

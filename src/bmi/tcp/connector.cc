@@ -109,12 +109,12 @@ bool Connector::say_hello(Connection& connection) {
     peer.reached = reached_url(remote_address(connection.socket()), peer.remote.secure);
     peer.secured_by(connection.stream());
   } else if (peer.link_key) {
-    hello.version_min = kProvingVersion;
+    hello.versions.min = kProvingVersion;
     hello.token = state_.random.next();
     connection.handshake = std::make_unique<BulkHandshake>();
     connection.handshake->hello = encode(hello);
   } else {
-    hello.version_max = kProvingVersion - 1;
+    hello.versions.max = kProvingVersion - 1;
     hello.token = peer.token;
   }
   return connection.send_whole(encode(hello));

@@ -115,8 +115,8 @@ TEST(Handshake, FieldsOutOfRangeAreRefused) {
   EXPECT_TRUE(refused([](Hello& h) { h.bulk_connections = kMaxBulkConnections + 1; }));
   EXPECT_TRUE(refused([](Hello& h) { h.channel = 2; }));
   EXPECT_TRUE(refused([](Hello& h) {
-    h.version_min = 5;
-    h.version_max = 4;
+    h.versions.min = 5;
+    h.versions.max = 4;
   }));
   EXPECT_TRUE(refused([](Hello& h) { h.limits.window = std::uint64_t{1} << 41U; }));
   std::array<std::byte, kHelloSize> bytes = encode(Hello{});
@@ -126,11 +126,11 @@ TEST(Handshake, FieldsOutOfRangeAreRefused) {
 
 TEST(Handshake, VersionsThatDoNotOverlapAreSeen) {
   Hello hello;
-  hello.version_min = kVersionMax + 1;
-  hello.version_max = kVersionMax + 5;
+  hello.versions.min = kVersionMax + 1;
+  hello.versions.max = kVersionMax + 5;
   const auto decoded = decode_hello(encode(hello).data());
   ASSERT_NE(decoded, std::nullopt);  // it decodes, so that the peer is told of the version instead of being dropped
-  EXPECT_GT(decoded->version_min, kVersionMax);
+  EXPECT_GT(decoded->versions.min, kVersionMax);
   Welcome welcome;
   welcome.version = kVersionMax + 1;
   EXPECT_EQ(decode_welcome(encode(welcome).data()), std::nullopt);  // a version that this side did not offer

@@ -30,9 +30,7 @@ std::array<std::byte, kSize> fixed(const Bytes& bytes) {
 HelloBytes encode(const Hello& hello) {
   Bytes bytes;
   Encoder out(bytes);
-  out.raw(as_bytes(kHelloMagic));
-  out.u16(hello.version_min);
-  out.u16(hello.version_max);
+  protocol::put_hello_head(out, kHelloMagic, hello.versions);
   out.u8(hello.channel);
   out.u8(hello.bulk_connections);
   out.u16(0);
@@ -45,9 +43,7 @@ HelloBytes encode(const Hello& hello) {
 WelcomeBytes encode(const Welcome& welcome) {
   Bytes bytes;
   Encoder out(bytes);
-  out.raw(as_bytes(kWelcomeMagic));
-  out.u16(static_cast<std::uint16_t>(welcome.status));
-  out.u16(welcome.version);
+  protocol::put_welcome_head(out, kWelcomeMagic, {welcome.status, welcome.version});
   out.u32(0);
   out.u64(welcome.token);
   put_limits(out, welcome.limits);
@@ -56,13 +52,12 @@ WelcomeBytes encode(const Welcome& welcome) {
 
 std::optional<Hello> decode_hello(const std::byte* bytes) {
   Decoder in(ByteView(bytes, kHelloSize));
-  if (as_text(in.raw(kHelloMagic.size())) != kHelloMagic) return std::nullopt;
+  const auto versions = protocol::get_hello_head(in, kHelloMagic);
+  if (!versions) return std::nullopt;
   Hello hello;
-  hello.version_min = in.u16();
-  hello.version_max = in.u16();
-  if (hello.version_min > hello.version_max) return std::nullopt;
+  hello.versions = *versions;
   // The other fields may mean anything in that version.
-  if (hello.version_min > kVersionMax || hello.version_max < kVersionMin) return hello;
+  if (!hello.versions.meets(kVersions)) return hello;
   hello.channel = in.u8();
   hello.bulk_connections = in.u8();
   (void)in.u16();
@@ -76,14 +71,15 @@ std::optional<Hello> decode_hello(const std::byte* bytes) {
 
 std::optional<Welcome> decode_welcome(const std::byte* bytes) {
   Decoder in(ByteView(bytes, kWelcomeSize));
-  if (as_text(in.raw(kWelcomeMagic.size())) != kWelcomeMagic) return std::nullopt;
+  const auto head = protocol::get_welcome_head(in, kWelcomeMagic);
+  if (!head) return std::nullopt;
   Welcome welcome;
-  welcome.status = errc_from_wire(in.u16());
-  welcome.version = in.u16();
+  welcome.status = head->status;
+  welcome.version = head->version;
   (void)in.u32();
   welcome.token = in.u64();
   welcome.limits = get_limits(in);
-  const bool spoken = welcome.version >= kVersionMin && welcome.version <= kVersionMax;
+  const bool spoken = kVersions.has(welcome.version);
   if (!in.ok() || (welcome.status == Errc::kOk && !spoken)) return std::nullopt;
   return welcome;
 }

@@ -12,6 +12,7 @@
 #include "base/checksum.h"
 #include "base/error.h"
 #include "bmi/network.h"
+#include "bmi/protocol/handshake.h"
 #include "bmi/protocol/limits.h"
 #include "bmi/tcp/frame.h"
 
@@ -24,13 +25,13 @@ using protocol::reserve_of;
 
 inline constexpr std::uint16_t kVersionMin = 1;
 inline constexpr std::uint16_t kVersionMax = 2;
+inline constexpr protocol::Versions kVersions{kVersionMin, kVersionMax};
 /// The first version whose bulk connections can prove a key.
 inline constexpr std::uint16_t kProvingVersion = 2;
 inline constexpr unsigned kMaxBulkConnections = 8;
 
 struct Hello {
-  std::uint16_t version_min = kVersionMin;
-  std::uint16_t version_max = kVersionMax;
+  protocol::Versions versions = kVersions;
   std::uint8_t channel = 0;           // 0: control; 1 to bulk_connections: bulk
   std::uint8_t bulk_connections = 1;  // of this pair, 1 to kMaxBulkConnections
   LinkId link{};

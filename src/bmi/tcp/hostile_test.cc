@@ -54,8 +54,8 @@ TEST_F(Hostile, UnauthenticatedPeersAreBoundedInNumber) {
 TEST_F(Hostile, OtherVersionsGetTheSupportedVersionsAsAnswer) {
   RawPeer newer = connect();
   Hello h = hello();
-  h.version_min = kVersionMax + 1;
-  h.version_max = kVersionMax + 3;
+  h.versions.min = kVersionMax + 1;
+  h.versions.max = kVersionMax + 3;
   const Welcome welcome = handshake(newer, h);
   EXPECT_EQ(welcome.status, Errc::kVersionMismatch);
   EXPECT_EQ(welcome.version, kVersionMax);

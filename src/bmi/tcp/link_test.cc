@@ -26,7 +26,7 @@ class LinkTest : public ModuleTest {
   }
   Hello bulk_hello() const {
     Hello h = hello_;
-    h.version_min = h.version_max = kProvingVersion;
+    h.versions.min = h.versions.max = kProvingVersion;
     h.channel = 1;
     h.token = 0x1234;
     h.limits = {};
@@ -192,7 +192,7 @@ class LinkConnectorTest : public ModuleTest {
     send(server_, 1, sent_);
     control_.emplace(accept());
     const auto hello = decode_hello(hello_from(*control_).data());
-    EXPECT_EQ(hello->version_max, kVersionMax);
+    EXPECT_EQ(hello->versions.max, kVersionMax);
     EXPECT_TRUE(control_->write(encode(Welcome{Errc::kOk, kVersionMax, 7, {1 << 20, 4096, 10}})));
     EXPECT_TRUE(drive([&] { return network_->peer_info(server_).connected; }));
     network_->set_link_key(network_->bound(server_), key_of(1));
@@ -214,7 +214,7 @@ class LinkConnectorTest : public ModuleTest {
 TEST_F(LinkConnectorTest, TheConnectorProvesTheKeyToAnAcceptorThatHasProvedIt) {
   RawPeer bulk = bulk_connection();
   const HelloBytes hello = hello_from(bulk);
-  EXPECT_EQ(decode_hello(hello.data())->version_min, kProvingVersion);
+  EXPECT_EQ(decode_hello(hello.data())->versions.min, kProvingVersion);
   EXPECT_NE(decode_hello(hello.data())->token, 7U);
   EXPECT_TRUE(bulk.write(welcome()));
   EXPECT_TRUE(bulk.write(link_proof(key_of(1), Side::kAcceptor, hello, welcome())));
@@ -259,7 +259,7 @@ TEST_F(LinkConnectorTest, AnOlderServerGetsNoProofOfAKey) {
   receive(server_, 2, room_, MessageClass::kBulk);
   RawPeer bulk = accept();
   const auto hello = decode_hello(hello_from(bulk).data());
-  EXPECT_EQ(hello->version_max, 1);
+  EXPECT_EQ(hello->versions.max, 1);
   EXPECT_EQ(hello->token, 7U);
 }
 

@@ -37,10 +37,7 @@ void Listeners::accepted(UniqueFd socket, Listener& listener) {
   connection->remote = name;
   connection->accepted_at = state_.clock.now();
   connection->context = listener.context;
-  std::uint32_t timeout_ms = state_.options->connect_timeout_ms;
-  if (state_.options->unauthenticated.apply())
-    timeout_ms = std::min(timeout_ms, state_.options->unauthenticated.deadline_ms);
-  connections_.set_deadline(*connection, std::chrono::milliseconds(timeout_ms));
+  connections_.set_deadline(*connection, state_.hello_timeout());
   const auto victim =
       state_.unauthenticated_peers.add(connection, remote.source(), state_.options->unauthenticated, state_.random);
   if (victim) connections_.drop_unauthenticated(**victim, "too many unauthenticated peers");
@@ -65,24 +62,16 @@ bool Listeners::on_hello(Connection& connection, const std::byte* bytes) {
     return refuse(connection, Welcome{Errc::kVersionMismatch, kVersionMax, 0, {}});  // in clear: TLS takes it for none
   }
   if (!hello) return false;
-  if (hello->version_min > kVersionMax || hello->version_max < kVersionMin) {
-    state_.peer_log.peer_dropped(connection.remote, "speaks versions " + std::to_string(hello->version_min) + " to " +
-                                                        std::to_string(hello->version_max) +
-                                                        " of the tcp module's protocol, this side " +
-                                                        std::to_string(kVersionMin) + " to " +
-                                                        std::to_string(kVersionMax) + ": upgrade the older one");
+  if (!hello->versions.meets(kVersions)) {
+    state_.peer_log.versions_differ(connection.remote, hello->versions, kVersions);
     return refuse(connection, Welcome{Errc::kVersionMismatch, kVersionMax, 0, {}});
   }
   return hello->channel == 0 ? accept_control(connection, *hello) : accept_bulk(connection, *hello, bytes);
 }
 
-/// The unauthenticated peer is a separate peer until it is admitted. Otherwise a process that has overheard a link's id
-/// could replace another peer.
 Peer& Listeners::unauthenticated_peer(Connection& connection, const Hello& hello) {
   Peer& peer = state_.add_peer();
-  peer.unauthenticated = true;
-  peer.came_in(hello.link, connection.context);
-  state_.outbox.inbound(peer);
+  state_.came_in(peer, hello.link, connection.context, true);
   connections_.set_deadline(connection, connection.accepted_at +
                                             std::chrono::milliseconds(state_.options->unauthenticated.deadline_ms) -
                                             state_.clock.now());
@@ -98,9 +87,7 @@ Peer& Listeners::returning_peer(Connection& connection, const Hello& hello) {
     return *known;
   }
   Peer& peer = state_.add_peer();
-  peer.came_in(hello.link, connection.context);
-  state_.peers.set_inbound(peer);
-  state_.outbox.inbound(peer);
+  state_.came_in(peer, hello.link, connection.context, false);
   return peer;
 }
 
@@ -116,7 +103,7 @@ bool Listeners::accept_control(Connection& connection, const Hello& hello) {
   connection.peer = peer;
   peer->state = PeerPhase::kUp;
   peer->channels[0].connection = &connection;  // so that the connection is closed with the peer if the rest fails
-  const std::uint16_t version = std::min(hello.version_max, kVersionMax);
+  const std::uint16_t version = std::min(hello.versions.max, kVersionMax);
   if (!connection.send_whole(encode(Welcome{Errc::kOk, version, peer->token, peer->receiver().grant()}))) return false;
   peer->connected(connection, hello.limits);
   return true;
@@ -127,16 +114,16 @@ bool Listeners::accept_bulk(Connection& connection, const Hello& hello, const st
   const bool secure = connection.stream() != nullptr;
   const bool known_peer = peer != nullptr && peer->state == PeerPhase::kUp && hello.channel <= peer->bulk_count &&
                           secure == !peer->security.empty() && peer->channels[hello.channel].connection == nullptr;
-  const bool proving = hello.version_min >= kProvingVersion;
+  const bool proving = hello.versions.min >= kProvingVersion;
   if (known_peer && proving && peer->link_key &&
       reached_url(local_address(connection.socket()), secure) == peer->reached)
     return begin_proof(connection, *peer, hello, bytes);
   if (!known_peer || proving || peer->link_key || peer->token != hello.token) {
     // Usually the control connection ended while this one was being made, so there is nothing to warn of.
     SPATE_LOG("bmi/tcp", debug, "bulk connection refused, its control connection is gone peer={}", connection.remote);
-    return refuse(connection, Welcome{Errc::kConnectionLost, hello.version_min, 0, {}});
+    return refuse(connection, Welcome{Errc::kConnectionLost, hello.versions.min, 0, {}});
   }
-  if (!connection.send_whole(encode(Welcome{Errc::kOk, hello.version_min, 0, {}}))) return false;
+  if (!connection.send_whole(encode(Welcome{Errc::kOk, hello.versions.min, 0, {}}))) return false;
   return open_bulk(connection, *peer, hello.channel);
 }
 

@@ -27,7 +27,7 @@ void check_hello(ByteView input) {
   const auto hello = decode_hello(input.data());
   if (!hello) return;
   // The other fields were not decoded.
-  if (hello->version_min > kVersionMax || hello->version_max < kVersionMin) return;
+  if (!hello->versions.meets(kVersions)) return;
   const auto bytes = encode(*hello);
   SPATE_CHECK(decode_hello(bytes.data()) == hello);
   SPATE_CHECK(hello->channel <= hello->bulk_connections && hello->bulk_connections <= kMaxBulkConnections);

@@ -190,8 +190,8 @@ class World {
     if (channel > 0 && how % 4 == 0) token = tokens_[link];
     Hello h = hello(link, channel, token);
     if (how / 4 == 1) h.limits = {0, 0, 0};
-    if (how / 4 == 2) h.version_min = h.version_max = 9;
-    if (how / 4 == 3) h.version_min = h.version_max = kProvingVersion;
+    if (how / 4 == 2) h.versions.min = h.versions.max = 9;
+    if (how / 4 == 3) h.versions.min = h.versions.max = kProvingVersion;
     r->write(encode(h));
     step();
     r->read();
