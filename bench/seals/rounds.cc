@@ -62,7 +62,7 @@ class Rounds::Ends {
     options.fs = kFs;
     options.server = ServerId(1);
     options.incarnation = Incarnation(1);
-    options.key_required = sealed;
+    if (!sealed) options.entrances = rpc::Proof::kNothing;
     if (sealed) options.client_key = some_key(1);
     options.server_key = some_key(2);
     server_.emplace(std::move(options), server_context_, random_, metrics_);

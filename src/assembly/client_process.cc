@@ -10,9 +10,11 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "assembly/proofs.h"
 #include "assembly/registry.h"
 #include "config/key_file.h"
 #include "datatype/description.h"
+#include "log/fields.h"
 #include "log/log.h"
 #include "rpc/munge.h"
 
@@ -93,6 +95,9 @@ Result<std::uint32_t> uid_of_servers(const std::string& user) {
   return Error::told(Errc::kInvalidArgument, "auth.munge_server_user: this machine has no user " + user.substr(0, 64));
 }
 
+/// Whether this process is not meant to hold the key, unlike one whose key file is malformed.
+bool is_no_key(Errc code) { return code == Errc::kNotFound || code == Errc::kPermissionDenied; }
+
 /// The servers learn from munge which user runs this process, and trust nothing else. Root is squashed.
 Result<void> use_munge(const config::FileSystemConfig& config, client::Options& options) {
   SPATE_TRY(const std::uint32_t servers, uid_of_servers(config.auth.munge_server_user));
@@ -100,6 +105,24 @@ Result<void> use_munge(const config::FileSystemConfig& config, client::Options& 
   options.credential = squash_root(own_credential());
   options.fresh_key = [munge, fs = config.fs.id](ServerId server) { return munge->key_for(fs, server); };
   return {};
+}
+
+/// Makes ready what this process can prove at the servers' addresses. Where keys are asked for and other proofs as
+/// well, a process without a key does with the others. One that has a key never proves less by munge.
+Result<void> use_proofs(const config::FileSystemConfig& config, client::Options& options) {
+  using config::Auth;
+  if (config.auth.munge) return use_munge(config, options);
+  const bool others = asks_for(config, Auth::kNone) || asks_for(config, Auth::kTls);
+  const bool by_munge = asks_for(config, Auth::kMunge);
+  if (asks_for(config, Auth::kKey)) {
+    auto held = use_client_key(config.fs.client_key_file, options);
+    if (held || !is_no_key(held.code()) || (!others && !by_munge)) return held;
+    SPATE_LOG("assembly", debug, "addresses that ask for a key are not used: {}", held.error());
+  }
+  if (!by_munge) return {};
+  auto made = use_munge(config, options);
+  if (!made && others && made.code() == Errc::kNotSupported) return {};
+  return made;
 }
 
 }  // namespace
@@ -124,7 +147,8 @@ Result<std::unique_ptr<ClientProcess>> ClientProcess::open(const ClientSettings&
   client::Options options;
   options.map = config::cluster_map(process->config_);
   options.credential = settings.credential;
-  options.handshake = handshake_policy(process->config_.auth);
+  options.handshake = handshake_policy(process->config_);
+  options.handshake.asked.avoided = urls_to_avoid(process->config_);
   options.description = describe_process(settings.program, process->config_.client.tag);
   options.deadline = settings.deadline.value_or(process->config_.client.deadline);
   options.bypass = static_cast<client::BypassMode>(process->config_.client.bypass);
@@ -141,11 +165,7 @@ Result<std::unique_ptr<ClientProcess>> ClientProcess::open(const ClientSettings&
   options.listings = settings.listings;
   options.copies = settings.copies;
   options.on_wait = settings.on_wait;
-  if (process->config_.auth.munge) {
-    SPATE_TRY(std::ignore, use_munge(process->config_, options));
-  } else if (process->config_.fs.auth == config::Auth::kKey) {
-    SPATE_TRY(std::ignore, use_client_key(process->config_.fs.client_key_file, options));
-  }
+  SPATE_TRY(std::ignore, use_proofs(process->config_, options));
   if (settings.server_key) {  // servers need the key whatever `auth` says
     SPATE_TRY(options.server_key, config::read_key_file(process->config_.fs.server_key_file));
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "assembly/registry.h"
 
+#include "assembly/proofs.h"
 #include "assembly/tls_keys.h"
 #include "bmi/late_module.h"
 #include "bmi/registry.h"
@@ -53,8 +54,8 @@ Result<std::unique_ptr<bmi::Network>> make_network(Clock& clock, const config::F
   return bmi::make_network(std::move(modules), options);
 }
 
-rpc::HandshakePolicy handshake_policy(const config::AuthConfig& config) {
-  return {config.nat, config.allow_v1, protection(config)};
+rpc::HandshakePolicy handshake_policy(const config::FileSystemConfig& config) {
+  return {config.auth.nat, config.auth.allow_v1, protection(config.auth), asked_proofs(config)};
 }
 
 wire::Protect protection(const config::AuthConfig& config) {

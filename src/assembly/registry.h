@@ -15,7 +15,7 @@ namespace spate::assembly {
 /// this process is a server.
 Result<std::unique_ptr<bmi::Network>> make_network(Clock& clock, const config::FileSystemConfig& config, bool server);
 
-rpc::HandshakePolicy handshake_policy(const config::AuthConfig& config);
+rpc::HandshakePolicy handshake_policy(const config::FileSystemConfig& config);
 wire::Protect protection(const config::AuthConfig& config);
 
 }  // namespace spate::assembly

@@ -91,7 +91,7 @@ meta::IoServersOptions io_servers_options(const RoleSource& source) {
   meta::IoServersOptions io_servers;
   io_servers.map = config::cluster_map(source.config);
   io_servers.server_key = source.server_keys.used;
-  io_servers.handshake = handshake_policy(source.config.auth);
+  io_servers.handshake = handshake_policy(source.config);
   io_servers.description = "meta server " + std::to_string(source.self.id.value);
   return io_servers;
 }

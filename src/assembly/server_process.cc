@@ -12,6 +12,7 @@
 
 #include "assembly/coordinator/registry.h"
 #include "assembly/keyval_place.h"
+#include "assembly/proofs.h"
 #include "assembly/registry.h"
 #include "assembly/role_options.h"
 #include "base/codec.h"
@@ -130,16 +131,15 @@ Result<std::unique_ptr<ServerProcess>> ServerProcess::open(const ServerSettings&
 ServerProcess::~ServerProcess() = default;
 
 Result<void> ServerProcess::read_keys() {
-  if (config_.fs.auth != config::Auth::kKey) {
-    SPATE_TRY(server_keys_, config::read_keys(config_.fs.server_key_file));
-    return {};
+  if (asks_for(config_, self_, config::Auth::kKey)) {
+    SPATE_TRY(client_keys_, config::read_keys(config_.fs.client_key_file));
   }
-  SPATE_TRY(client_keys_, config::read_keys(config_.fs.client_key_file));
   SPATE_TRY(server_keys_, config::read_keys(config_.fs.server_key_file));
   return {};
 }
 
 Result<void> ServerProcess::listen() {
+  SPATE_TRY(entrances_, entrances_of(config_, self_));
   for (const std::string& url : self_.urls) {
     auto bound = network_->listen(url, context_->id());
     if (!bound) return cannot_listen(std::move(bound).error(), url, self_.id);
@@ -196,7 +196,8 @@ Result<void> ServerProcess::make_services() {
   options.fs = config_.fs.id;
   options.server = self_.id;
   options.incarnation = incarnation_of(self_, random_);
-  options.key_required = config_.fs.auth == config::Auth::kKey;
+  options.entrances = entrances_;
+  options.munge_beside_keys = config_.auth.munge;
   options.client_key = client_keys_;
   options.server_key = server_keys_;
   options.allow_version_1 = config_.auth.allow_v1;
@@ -208,7 +209,7 @@ Result<void> ServerProcess::make_services() {
   options.software = "spate " SPATE_VERSION;
   options.slow_request = config_.log.slow_request;
   options.audit = audit_.get();
-  if (config_.auth.munge) {
+  if (config_.auth.munge || asks_for(config_, self_, config::Auth::kMunge)) {
     SPATE_TRY(options.munge, rpc::Munge::open({config_.auth.munge_socket, ::geteuid()}));
   }
   if (group_ != nullptr) options.incarnation = group_->incarnation();
@@ -255,7 +256,7 @@ Result<void> ServerProcess::open_group() {
   }
   options.boot = self_.trove == config::TroveKind::kMemory || boot_id() == 0 ? random_.next() | 1U : boot_id();
   options.server_key = server_keys_.used;
-  options.handshake = handshake_policy(config_.auth);
+  options.handshake = handshake_policy(config_);
   SPATE_TRY(auto coordinator, make_coordinator(config_, executor_));
   group_ = std::make_unique<MetaGroup>(std::move(options), std::move(coordinator), *keyval_, *context_, random_);
   return {};
@@ -277,7 +278,7 @@ void ServerProcess::register_io() {
   options.self = *map.find_server(self_.id);
   options.meta = map.meta_server();
   options.server_key = server_keys_.used;
-  options.handshake = handshake_policy(config_.auth);
+  options.handshake = handshake_policy(config_);
   io_->register_at(std::move(options), random_);
 }
 

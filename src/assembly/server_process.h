@@ -93,6 +93,7 @@ class ServerProcess {
   SystemRandom random_;
   metrics::Registry metrics_;
   SpaceGauges space_gauges_{metrics_};
+  rpc::Entrances entrances_;
   KeyRing client_keys_;
   KeyRing server_keys_;
   std::unique_ptr<log::LineFile> audit_;  // null: no audit log

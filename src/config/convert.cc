@@ -91,11 +91,12 @@ Result<Value> convert_list(const Key& key, const RawValue& raw) {
   }
   std::vector<std::string> out;
   for (const RawValue& item : raw.list) {
-    if (key.type == Type::kChoiceList) {
+    if (key.type == Type::kChoiceList || key.type == Type::kWordList) {
       SPATE_TRY(std::ignore, choice_index(key, item));
     }
     if (item.kind != Kind::kText || item.text.empty() || !printable(item.text)) return refuse(key, item);
-    if (std::find(out.begin(), out.end(), item.text) != out.end()) return refuse(key, shown(item) + " stands twice");
+    const bool again = std::find(out.begin(), out.end(), item.text) != out.end();
+    if (again && key.type != Type::kWordList) return refuse(key, shown(item) + " stands twice");
     out.push_back(item.text);
   }
   return Value(std::move(out));
@@ -109,7 +110,8 @@ Result<Value> convert(const Key& key, const RawValue& raw) {
     case Type::kPath: return convert_text(key, raw);
     case Type::kTextList:
     case Type::kPathList:
-    case Type::kChoiceList: return convert_list(key, raw);
+    case Type::kChoiceList:
+    case Type::kWordList: return convert_list(key, raw);
     case Type::kChoice: {
       SPATE_TRY(const std::uint64_t index, choice_index(key, raw));
       return Value(index);

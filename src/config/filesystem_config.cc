@@ -2,6 +2,7 @@
 #include "config/filesystem_config.h"
 
 #include <algorithm>
+#include <array>
 
 namespace spate::config {
 
@@ -10,6 +11,26 @@ const ServerConfig* FileSystemConfig::find_server(ServerId id) const {
     if (server.id == id) return &server;
   }
   return nullptr;
+}
+
+std::string_view auth_word(Auth auth) {
+  constexpr std::array<std::string_view, 4> kWords = {"key", "none", "tls", "munge"};
+  return kWords.at(static_cast<std::size_t>(auth));
+}
+
+Auth auth_at(const FileSystemConfig& config, const ServerConfig& server, std::size_t at) {
+  if (server.auth.empty()) return config.fs.auth;
+  return at < server.auth.size() ? server.auth[at] : server.auth.front();
+}
+
+bool asks_for(const FileSystemConfig& config, const ServerConfig& server, Auth auth) {
+  if (server.auth.empty()) return config.fs.auth == auth;
+  return std::ranges::find(server.auth, auth) != server.auth.end();
+}
+
+bool asks_for(const FileSystemConfig& config, Auth auth) {
+  return std::ranges::any_of(config.servers,
+                             [&](const ServerConfig& server) { return asks_for(config, server, auth); });
 }
 
 ClusterMap cluster_map(const FileSystemConfig& config) {

@@ -14,10 +14,12 @@
 
 namespace spate::config {
 
-/// The condition for admission. kNone admits everybody who reaches a server's port, which must be a port of the
-/// server's own machine only. kTls: a client needs a certificate, and no key; servers prove the server key to each
-/// other.
-enum class Auth : std::uint8_t { kKey = 0, kNone = 1, kTls = 2 };
+/// The condition for a client's admission at an address of a server. kNone admits everybody who reaches the address,
+/// which must be one of the server's own machine only. kTls: a client needs a certificate, and no key. kMunge: a
+/// credential of munge, and no key. Servers prove the server key to each other at each address.
+enum class Auth : std::uint8_t { kKey = 0, kNone = 1, kTls = 2, kMunge = 3 };
+/// "key".
+std::string_view auth_word(Auth auth);
 /// The storage module. kAuto: io_uring if the kernel allows it, else the thread pool. kMemory: everything is lost when
 /// the server ends; for tests and measurements of the network.
 enum class TroveKind : std::uint8_t { kAuto = 0, kUring = 1, kPool = 2, kMemory = 3 };
@@ -25,11 +27,11 @@ enum class LogFormat : std::uint8_t { kText = 0, kJson = 1 };
 
 /// [fs]
 struct FsConfig {
-  FsId id;                     // required, not 0; written as hex digits
-  std::string name = "spate";  // 1..64 of a-z A-Z 0-9 . _ -
-  Auth auth = Auth::kKey;
-  std::string client_key_file;  // required with auth = "key"
-  std::string server_key_file;  // required with auth = "key" and "tls", on servers only read
+  FsId id;                      // required, not 0; written as hex digits
+  std::string name = "spate";   // 1..64 of a-z A-Z 0-9 . _ -
+  Auth auth = Auth::kKey;       // of the addresses of servers that have no `auth` of their own
+  std::string client_key_file;  // required where an address asks for a key
+  std::string server_key_file;  // required unless all addresses ask for nothing, on servers only read
   friend bool operator==(const FsConfig&, const FsConfig&) = default;
 };
 
@@ -93,6 +95,7 @@ struct ServerRoles : Roles {
 struct ServerConfig {
   ServerId id;                       // required, 1..65535, unique
   std::vector<std::string> urls;     // required, 1..8, in order of preference
+  std::vector<Auth> auth;            // for each of `urls`, or one for all; empty: fs.auth
   ServerRoles roles;                 // required
   std::vector<std::string> storage;  // 1..256 folders of an io server, each a target; only append
   std::string keyval;                // folder of a meta server's store
@@ -217,6 +220,12 @@ struct FileSystemConfig {
   const ServerConfig* find_server(ServerId id) const;
   friend bool operator==(const FileSystemConfig&, const FileSystemConfig&) = default;
 };
+
+/// What the address `server.urls[at]` asks of clients.
+Auth auth_at(const FileSystemConfig& config, const ServerConfig& server, std::size_t at);
+/// Whether an address of the server, or of any server, asks for it.
+bool asks_for(const FileSystemConfig& config, const ServerConfig& server, Auth auth);
+bool asks_for(const FileSystemConfig& config, Auth auth);
 
 /// Whether it is an address of TCP, encrypted or not.
 inline bool is_tcp_url(std::string_view url) { return url.starts_with("tcp://") || url.starts_with("tcp+tls://"); }

@@ -19,6 +19,7 @@ enum class Type : std::uint8_t {
   kPathList,
   kChoice,      // one of a few words
   kChoiceList,  // several of them
+  kWordList,    // such words, each as often as one likes
   kCount,       // a number
   kSize,        // bytes: a number, or "64 KiB"
   kDuration,    // "100 ms"

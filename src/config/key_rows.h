@@ -26,6 +26,11 @@ Value to_value(StrongId<Tag, Rep> member) {
 }
 inline Value to_value(const std::string& member) { return member; }
 inline Value to_value(const std::vector<std::string>& member) { return member; }
+inline Value to_value(const std::vector<Auth>& member) {
+  std::vector<std::string> words;
+  for (const Auth auth : member) words.emplace_back(auth_word(auth));
+  return words;
+}
 inline Value to_value(const ServerRoles& member) {
   std::vector<std::string> names;
   if (member.meta) names.emplace_back("meta");
@@ -49,6 +54,14 @@ void from_value(const Value& value, StrongId<Tag, Rep>& member) {
 inline void from_value(const Value& value, std::string& member) { member = std::get<std::string>(value); }
 inline void from_value(const Value& value, std::vector<std::string>& member) {
   member = std::get<std::vector<std::string>>(value);
+}
+inline void from_value(const Value& value, std::vector<Auth>& member) {
+  member.clear();
+  for (const std::string& word : std::get<std::vector<std::string>>(value)) {
+    for (const Auth auth : {Auth::kKey, Auth::kNone, Auth::kTls, Auth::kMunge}) {
+      if (word == auth_word(auth)) member.push_back(auth);
+    }
+  }
 }
 inline void from_value(const Value& value, ServerRoles& member) {
   member = {};

@@ -119,6 +119,7 @@ std::string allowed_text(const Key& key) {
       return "a list of " + count_range(key) + " paths; relative ones start at the folder of the config file";
     case Type::kChoice: return choices;
     case Type::kChoiceList: return "a list of " + choices;
+    case Type::kWordList: return "a list of " + count_range(key) + " of " + choices;
     case Type::kCount: return "a number, " + count_range(key);
     case Type::kSize: return "a size such as \"64 KiB\", " + range_text(format_size(key.min), format_size(key.max));
     case Type::kDuration:

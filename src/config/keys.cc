@@ -13,6 +13,7 @@ namespace {
 
 using Config = FileSystemConfig;
 constexpr std::uint64_t kMaxText = 4096;
+constexpr const char* kAuthWords = "key|none|tls|munge";
 constexpr std::uint64_t kKiB = 1ULL << 10U;
 constexpr std::uint64_t kMiB = 1ULL << 20U;
 constexpr std::uint64_t kMs = 1'000'000;
@@ -119,8 +120,9 @@ std::vector<Key> fs_rows() {
            "key: clients and servers prove that they hold the key files. none: a server lets in everybody who reaches "
            "it. Use that only with servers that no other machine can reach (127.0.0.1, [::1], localhost, shm). tls: "
            "clients show a certificate that tls.ca has signed, and may act for any user. That works only with "
-           "tcp+tls:// and shm://.",
-           "key|none|tls"}),
+           "tcp+tls:// and shm://. munge: the cluster's MUNGE service says who the user is, and no key counts. "
+           "servers.auth sets it for each address.",
+           kAuthWords}),
       row<&Config::fs, &FsConfig::client_key_file>(
           {"fs", "client_key_file", Type::kPath,
            "File (mode 0600, 64 hex digits) with the key that lets clients in. auth = \"key\" needs it. Further lines "
@@ -307,6 +309,12 @@ std::vector<Key> server_rows() {
            "Its addresses, the best first: tcp://host:port, tcp+tls://host:port, shm://name or shm:///path "
            "(same machine), ofi+PROVIDER://host:port.",
            "", 1, kMaxUrlsPerServer, true}),
+      server_row<&ServerConfig::auth>(
+          {"", "auth", Type::kWordList,
+           "What these addresses ask of clients, as in fs.auth: a word for each of urls, or one for all. Empty: what "
+           "fs.auth says. Servers prove the server key to each other at each address (docs/operating.md, Another "
+           "proof at each address).",
+           kAuthWords, 0, kMaxUrlsPerServer}),
       server_row<&ServerConfig::roles>({"", "roles", Type::kChoiceList,
                                         "meta: the name space. io: file data. block: block exports.", "meta|io|block",
                                         1, 3, true}),

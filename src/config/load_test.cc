@@ -4,9 +4,9 @@
 #include <gmock/gmock.h>
 
 #include "base/expect.h"
-#include "config/check.h"
 #include "config/describe.h"
 #include "config/load_fixture.h"
+#include "config/url.h"
 
 namespace spate::config {
 namespace {

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 
 #include "base/expect.h"
-#include "config/check.h"
 #include "config/load.h"
+#include "config/url.h"
 
 namespace spate::config {
 namespace {

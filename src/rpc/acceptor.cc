@@ -19,6 +19,13 @@ Error issuer_unknown() {
                      "this file system, or ask its operator for a new one (spate key issue)");
 }
 
+Error another_proof(Proof asked) {
+  return Error::told(Errc::kUnauthenticated, "this address asks clients for " + std::string(name_of(asked)) +
+                                                 ", not for a key: use the spate.toml of this file system");
+}
+
+bool needs_key(Proof asked) { return asked == Proof::kKey || asked == Proof::kMunge; }
+
 /// A key for reading only gets no batches, since a batch may hold changes that its holder must not make.
 std::uint64_t features_for(const Handshake& handshake) {
   const bool reads = handshake.user_key && handshake.user_key->read_only;
@@ -63,25 +70,30 @@ Error Acceptor::version_error(std::uint16_t version) const {
                                                  ": upgrade the older one");
 }
 
+/// A client that names no key.
+Result<void> Acceptor::use_no_key(Proof asked) const {
+  if (asked == Proof::kMunge)
+    return Error::told(Errc::kUnauthenticated, "this address asks clients for a credential of munge (servers.auth)");
+  if (asked == Proof::kKey || options_.protect == wire::Protect::kData)
+    return Error::told(Errc::kUnauthenticated, "a key is required; set client_key_file");
+  return {};
+}
+
 Result<void> Acceptor::choose_key(const wire::HelloOffer& offer, Handshake& handshake) const {
   if (offer.server && offer.server != options_.server) {
     return Error::told(Errc::kWrongFileSystem, "this is server " + std::to_string(options_.server.value) +
                                                    ", not server " + std::to_string(offer.server.value));
   }
   if (offer.key_id == kMungeKeyId) return use_munge_identity(offer, handshake);
-  if (offer.key_id == wire::KeyId{}) {
-    if (options_.key_required || options_.protect == wire::Protect::kData)
-      return Error::told(Errc::kUnauthenticated, "a key is required; set client_key_file");
-    return {};
-  }
+  if (offer.key_id == wire::KeyId{}) return use_no_key(handshake.asked);
   const auto found = std::ranges::find(keys_, offer.key_id, &OneKey::id);
   if (found == keys_.end() && !offer.user_key.empty()) return issuer_unknown();
   if (found == keys_.end()) {  // the id does not tell which role's key the peer has
     return Error::told(Errc::kUnauthenticated,
                        "wrong client key, or wrong server key: use the key files of this file system");
   }
-  // A file system whose clients need no key (`auth = "none"`) has only a server key.
-  if (found->role == wire::KeyRole::kClient && !options_.key_required) return wrong_key(wire::PeerKind::kClient);
+  // Servers prove their key at each address.
+  if (found->role == wire::KeyRole::kClient && handshake.asked != Proof::kKey) return another_proof(handshake.asked);
   SPATE_TRY(std::ignore, check_protection(offer));
   handshake.role = found->role;
   handshake.key = found->key;
@@ -92,8 +104,12 @@ Result<void> Acceptor::choose_key(const wire::HelloOffer& offer, Handshake& hand
   return {};
 }
 
-Bytes Acceptor::munge_credential(const Received& message) const {
-  if (message.version < wire::kTranscriptVersion) return {};
+bool Acceptor::takes_munge(Proof asked) const {
+  return asked == Proof::kMunge || (asked == Proof::kKey && options_.munge_beside_keys);
+}
+
+Bytes Acceptor::munge_credential(const Received& message, Proof asked) const {
+  if (message.version < wire::kTranscriptVersion || !takes_munge(asked)) return {};
   auto both = wire::decode_body_and<wire::HelloRequest, wire::HelloOffer>(message.body);
   if (!both || both->second.key_id != kMungeKeyId) return {};
   const bool here = (!both->second.server || both->second.server == options_.server) &&
@@ -103,8 +119,8 @@ Bytes Acceptor::munge_credential(const Received& message) const {
 
 /// The secret in the credential is known to the client and to this server only, as the key of a user would be.
 Result<void> Acceptor::use_munge_identity(const wire::HelloOffer& offer, Handshake& handshake) const {
-  if (!handshake.munge_identity || !options_.key_required)
-    return Error::told(Errc::kUnauthenticated, "this server admits nobody by munge (auth.munge)");
+  if (!handshake.munge_identity || !takes_munge(handshake.asked))
+    return Error::told(Errc::kUnauthenticated, "this address admits nobody by munge (auth.munge, servers.auth)");
   SPATE_TRY(std::ignore, check_protection(offer));
   ClientKey held;
   held.secret = handshake.munge_identity->secret;
@@ -151,7 +167,7 @@ Result<Bytes> Acceptor::hello(const Received& message, ByteView head, const Inbo
   reply.features = handshake.features = request.features & options_.features & features_for(handshake);
   reply.fs = options_.fs;
   reply.server = options_.server;
-  reply.key_required = options_.key_required;
+  reply.key_required = needs_key(handshake.asked);
   reply.server_nonce = handshake.server_nonce;
   Bytes body;
   wire::encode_body(reply, body);
@@ -193,8 +209,7 @@ Result<Accepted> Acceptor::prove(const Received& message, Handshake& handshake) 
   if (accepted.request.server_nonce != handshake.server_nonce) return Errc::kUnauthenticated;
   const bool server = accepted.request.kind == wire::PeerKind::kServer;
   if (!handshake.role) {
-    // The peer named no key. A client may do that in a file system without client keys; a server must always prove its
-    // key.
+    // The peer named no key. A client may do that at an address that asks for none; a server must always prove its key.
     if (server) return wrong_key(accepted.request.kind);
     return accepted;
   }
@@ -215,12 +230,13 @@ Result<Accepted> Acceptor::prove_version_1(const Received& message, const Handsh
   if (request->server_nonce != handshake.server_nonce) return Errc::kUnauthenticated;
   const bool server = request->kind == wire::PeerKind::kServer;
   const wire::KeyRole role = server ? wire::KeyRole::kServer : wire::KeyRole::kClient;
+  if (!server && handshake.asked == Proof::kMunge) return another_proof(handshake.asked);
   auto found = std::ranges::find_if(keys_, [&](const OneKey& key) {
     return key.role == role &&
            equal_secret(wire::auth_proof(key.file, *request, handshake.client_nonce), request->proof);
   });
   if (found == keys_.end()) {
-    if (server || options_.key_required) return wrong_key(request->kind);
+    if (server || needs_key(handshake.asked)) return wrong_key(request->kind);
     found = keys_.begin();
   }
   Accepted accepted;

@@ -9,6 +9,7 @@
 
 #include "base/random.h"
 #include "rpc/munge.h"
+#include "rpc/proofs.h"
 #include "wire/handshake.h"
 #include "wire/header.h"
 
@@ -17,7 +18,7 @@ namespace spate::rpc {
 struct AcceptorOptions {
   FsId fs;
   ServerId server;
-  bool key_required = true;
+  bool munge_beside_keys = true;  // a credential of munge counts where an address asks for a key
   KeyRing client_key;
   KeyRing server_key;
   std::uint64_t features = wire::kOurFeatures;  // features that this server agrees to when a peer asks for them
@@ -28,6 +29,7 @@ struct AcceptorOptions {
 /// The state of a handshake between its two requests. hello() makes it; one authenticate() consumes it, whether that
 /// succeeds or fails.
 struct Handshake {
+  Proof asked = Proof::kKey;  // what the connection's address asks of clients; set before hello()
   std::uint16_t version = 0;
   std::uint64_t features = 0;
   wire::Nonce client_nonce{};
@@ -75,13 +77,13 @@ class Acceptor {
   /// The error for a peer that sent a request of another version.
   Error version_error(std::uint16_t version) const;
 
-  /// The credential of munge in a hello for this server; empty: there is none. Handshake::munge_identity says whose it
-  /// is.
-  Bytes munge_credential(const Received& message) const;
+  /// The credential of munge in a hello for this server, at an address that asks for `asked`; empty: there is none, or
+  /// it does not count there. Handshake::munge_identity says whose it is.
+  Bytes munge_credential(const Received& message, Proof asked) const;
   /// Makes the body of the reply to hello. It follows `head`, the reply's encoded header. kProtocol: the body cannot be
   /// read; kVersionMismatch; kWrongFileSystem: the peer wants another file system or server; kNotSupported: it wants a
-  /// protection that is not known; kUnauthenticated: it has no key, or none of this file system. After a failure
-  /// `handshake` must not be used.
+  /// protection that is not known; kUnauthenticated: it has no key, none of this file system, or another proof than
+  /// `handshake.asked`. After a failure `handshake` must not be used.
   Result<Bytes> hello(const Received& message, ByteView head, const InboundConnection& where, Random& random,
                       Handshake& handshake) const;
   /// Consumes `handshake`, also when it fails. kUnauthenticated: no hello came before, or the proof is wrong;
@@ -98,6 +100,8 @@ class Acceptor {
   };
   std::string spoken() const;
   Result<void> choose_key(const wire::HelloOffer& offer, Handshake& handshake) const;
+  Result<void> use_no_key(Proof asked) const;
+  bool takes_munge(Proof asked) const;
   Result<void> use_munge_identity(const wire::HelloOffer& offer, Handshake& handshake) const;
   Result<void> derive_user_key(const OneKey& issuer, ByteView restrictions, Handshake& handshake) const;
   Result<Accepted> prove(const Received& message, Handshake& handshake) const;

@@ -12,8 +12,9 @@ job::Task<Result<Bytes>> Authenticator::hello(Call& call, ByteView body) {
 }
 
 /// Nothing if the hello has no credential of munge.
-job::Task<Result<std::optional<MungeIdentity>>> Authenticator::ask_munge(Call& call, const Received& hello) {
-  Bytes credential = munge_ != nullptr ? acceptor_.munge_credential(hello) : Bytes();
+job::Task<Result<std::optional<MungeIdentity>>> Authenticator::ask_munge(Call& call, const Received& hello,
+                                                                         Proof asked) {
+  Bytes credential = munge_ != nullptr ? acceptor_.munge_credential(hello, asked) : Bytes();
   if (credential.empty()) co_return std::optional<MungeIdentity>();
   auto munge_identity = co_await munge_->read(std::move(credential), call.stop);
   if (!munge_identity) co_return std::move(munge_identity).error();
@@ -25,13 +26,17 @@ job::Task<Result<Bytes>> Authenticator::answer_hello(Call& call, ByteView body) 
   peer->handshake.reset();
   peer->authenticated = false;
   const Received received{call.message, body, call.header.version};
+  const bmi::PeerInfo info = network_.peer_info(call.address);
+  const std::optional<Proof> asked = entrances_.at(info.url, info.reached);
+  if (!asked)
+    co_return Error::told(Errc::kUnauthenticated, "reached at none of this server's addresses: " + info.reached);
   Handshake handshake;
-  SPATE_CO_TRY(handshake.munge_identity, co_await ask_munge(call, received));
+  handshake.asked = *asked;
+  SPATE_CO_TRY(handshake.munge_identity, co_await ask_munge(call, received, *asked));
   // checked again, since another hello may have been answered in the meantime
   if (peer->authenticated || peer->sealing) co_return Error::told(Errc::kProtocol, "a second hello");
   Bytes head;
   wire::encode_body(replies_.header(call), head);
-  const bmi::PeerInfo info = network_.peer_info(call.address);
   SPATE_CO_TRY(Bytes reply, acceptor_.hello(received, head, {info.reached, info.binding}, random_, handshake));
   if (handshake.user_key) {
     SPATE_CO_TRY(std::ignore, user_keys_.check(*handshake.user_key));

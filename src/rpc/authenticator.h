@@ -2,6 +2,7 @@
 // Authenticator: answers a server's hello and authenticate requests. A peer that has proved its key joins each service.
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
@@ -19,10 +20,11 @@ namespace spate::rpc {
 /// must not send another request before the reply to authenticate.
 class Authenticator {
  public:
-  Authenticator(const AcceptorOptions& options, job::NetworkContext& network, Random& random,
+  Authenticator(const AcceptorOptions& options, Entrances entrances, job::NetworkContext& network, Random& random,
                 const ReplyWriter& replies, Refusals& refusals, Audit& audit, const UserKeys& user_keys,
                 MungeDecoder* munge)
       : acceptor_(options),
+        entrances_(std::move(entrances)),
         network_(network.network()),
         clock_(network.executor().clock()),
         random_(random),
@@ -40,7 +42,7 @@ class Authenticator {
   const Acceptor& acceptor() const { return acceptor_; }
   /// Yields the body of the reply. If the peer was authenticated before, it no longer is. May wait for munged. Errors
   /// are those of Acceptor::hello(), of Munge::read(), and kUnauthenticated for a user's key that has ended or was
-  /// revoked.
+  /// revoked, and for a connection of which it cannot be told at which of the server's addresses it was made.
   job::Task<Result<Bytes>> hello(Call& call, ByteView body);
   /// Yields the body of the reply; the peer is authenticated then. On failure it is not: if it had proved its key, it
   /// is admitted, and its next handshake needs a new connection. Waits for each service's join().
@@ -48,12 +50,13 @@ class Authenticator {
 
  private:
   job::Task<Result<Bytes>> answer_hello(Call& call, ByteView body);
-  job::Task<Result<std::optional<MungeIdentity>>> ask_munge(Call& call, const Received& hello);
+  job::Task<Result<std::optional<MungeIdentity>>> ask_munge(Call& call, const Received& hello, Proof asked);
   void note_failure(Call& call, ByteView body, const Error& error);
   void admit(Call& call, const Accepted& accepted);
   Result<void> check_user(const Accepted& accepted) const;
 
   Acceptor acceptor_;
+  const Entrances entrances_;
   bmi::Network& network_;
   const Clock& clock_;
   Random& random_;

@@ -96,6 +96,14 @@ class Channel {
   void take_newer_key();
   job::Task<Result<void>> handshake_once(HandshakeGoal goal, std::uint16_t version, bool& wrong_server,
                                          job::StopToken stop);
+  /// The connection for a handshake, and what its address asks for.
+  struct Dialled {
+    bmi::Address address;
+    Proof asked = Proof::kKey;
+  };
+  job::Task<Result<Dialled>> dial(TraceId trace, job::StopToken stop);
+  Result<void> check_strength(Proof asked) const;
+  Error no_hello(Error error, bool& wrong_server) const;
   job::Task<Result<void>> authenticate(Initiator& initiator, bmi::Address address, job::StopToken stop);
   void join(const wire::AuthenticateReply& accepted, const ConnectionPtr& connection);
   void leave_old_connection();
@@ -112,6 +120,13 @@ class Channel {
   ServerLink link_;
   std::uint64_t features_ = 0;
   bmi::Address spent_;  // the connection on which an authenticate was sent: it must not carry a second handshake
+  /// The strongest proof that failed, and why, until one as strong succeeds.
+  struct FailedProof {
+    Proof asked;
+    Error error;
+  };
+  std::optional<FailedProof> failed_proof_;
+  Proof asked_ = Proof::kKey;  // by the address of the last handshake
   /// A refusal by one of several servers, and when it arrived for the first and the last time.
   struct Refused {
     MonoTime first;

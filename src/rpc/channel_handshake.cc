@@ -85,6 +85,8 @@ job::Task<Result<void>> Channel::handshake_at_any_url(HandshakeGoal goal, job::S
     if (!wrong_server) break;
     // The caller reports the failure at the last URL. It is no error that another server leads.
     if (result.code() != Errc::kNotPrimary) {
+      if (!failed_proof_ || strength_of(asked_) >= strength_of(failed_proof_->asked))
+        failed_proof_ = FailedProof{asked_, result.error()};
       if (urls > 1) SPATE_LOG("rpc", warn, "{} url={}", result.error(), log::Quoted{peer_info().url});
       note_refusal(result.error());
     }
@@ -92,6 +94,7 @@ job::Task<Result<void>> Channel::handshake_at_any_url(HandshakeGoal goal, job::S
     --urls;
   }
   if (result) refused_.reset();
+  if (result) failed_proof_.reset();  // it was no weaker one
   if (!result && refused_ && refused_->last - refused_->first >= kRefusalTimeout) co_return refused_->error;
   co_return result;
 }
@@ -113,31 +116,56 @@ void Channel::leave_old_connection() {
   spent_ = {};
 }
 
+/// What a client offers depends on the address, so if the addresses differ, the connection comes first. A server offers
+/// the same everywhere.
+job::Task<Result<Channel::Dialled>> Channel::dial(TraceId trace, job::StopToken stop) {
+  const AskedProofs& asked = identity_.policy.asked;
+  const std::vector<std::string>& urls = link_.options().urls;
+  if (identity_.kind == wire::PeerKind::kServer || urls.empty() || asked.alike(urls))
+    co_return Dialled{link_.address(), urls.empty() ? asked.usual : asked.at(urls.front())};
+  SPATE_CO_TRY(const bmi::Address bound, co_await link_.connect(trace, stop));
+  co_return Dialled{bound, asked.at(network_.network().peer_info(bound).url)};
+}
+
+/// A failed proof may be an attacker's work, who wants to see a weaker one.
+Result<void> Channel::check_strength(Proof asked) const {
+  if (!failed_proof_ || strength_of(asked) >= strength_of(failed_proof_->asked)) return {};
+  return Error::told(failed_proof_->error.code(),
+                     name() + " asks for " + std::string(name_of(asked)) + " at " + peer_info().url +
+                         ", and for more at an address where this has failed: " + failed_proof_->error.context());
+}
+
+/// Nobody has answered the hello, or with an error.
+Error Channel::no_hello(Error error, bool& wrong_server) const {
+  wrong_server = is_refusal(error.code());
+  if (!wrong_server && !is_delay(error.code())) error = Error(Errc::kConnectionLost, name());
+  return refusal(std::move(error));
+}
+
 /// `wrong_server`: set if the process that answered is not the wanted server.
 job::Task<Result<void>> Channel::handshake_once(HandshakeGoal goal, std::uint16_t version, bool& wrong_server,
                                                 job::StopToken stop) {
   leave_old_connection();
-  std::optional<ClientKey> key = identity_.key;
-  if (identity_.fresh_key) {
-    SPATE_CO_TRY(key, identity_.fresh_key(link_.options().server));
-  }
-  Initiator initiator(identity_, std::move(key), link_.options().server, version, random_);
   CallOptions options;
   options.trace = TraceId(random_.next());
+  auto dialled = co_await dial(options.trace, stop);
+  asked_ = dialled ? dialled->asked : identity_.policy.asked.at(peer_info().url);
+  if (!dialled) co_return no_hello(std::move(dialled).error(), wrong_server);
+  if (auto strong = check_strength(asked_); !strong) {
+    wrong_server = true;
+    co_return strong;
+  }
+  SPATE_CO_TRY(std::optional<ClientKey> key, key_to_offer(identity_, asked_, link_.options().server));
+  Initiator initiator(identity_, std::move(key), link_.options().server, version, random_);
   const Bytes hello = initiator.hello(link_.header_of(wire::Op::kHello, options));
   Sending sending;
   sending.op = wire::Op::kHello;
   sending.trace = options.trace;
-  sending.address = link_.address();
+  sending.address = dialled->address;
   sending.head = hello;
   sending.timeout = link_.options().group_silence / 2;
   auto raw = co_await link_.exchange(sending, stop);
-  if (!raw) {
-    Error error = std::move(raw).error();
-    wrong_server = is_refusal(error.code());
-    if (!wrong_server && !is_delay(error.code())) error = Error(Errc::kConnectionLost, name());
-    co_return refusal(std::move(error));
-  }
+  if (!raw) co_return no_hello(std::move(raw).error(), wrong_server);
   const bmi::Address bound = link_.bound();
   if (!bound) co_return Error(Errc::kConnectionLost, name());
   const bmi::PeerInfo info = network_.network().peer_info(bound);

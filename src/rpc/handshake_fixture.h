@@ -49,6 +49,8 @@ struct Meeting {
     success.version = received(hello).version;
     wire::encode_body(success, head);
     std::optional<Handshake> handshake(std::in_place);
+    handshake->asked = asked;
+    if (!other.munge_credential(received(hello), asked).empty()) handshake->munge_identity = munge_identity;
     refused_by = "acceptor";
     SPATE_TRY(const Bytes body, other.hello(received(hello), head, {reached, reached_binding}, random, *handshake));
     reply = head;
@@ -79,6 +81,8 @@ struct Meeting {
   ServerId wanted{3};
   std::uint16_t version = wire::kProtocolVersion;
   AcceptorOptions options;
+  Proof asked = Proof::kKey;
+  std::optional<MungeIdentity> munge_identity;  // whose credential of munge the hello has, if it counts at the address
   wire::RequestHeader header;
   std::string dialled = "tcp://10.0.0.7:7400";
   std::string reached = "tcp://10.0.0.7:7400";

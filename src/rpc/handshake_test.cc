@@ -122,7 +122,7 @@ TEST(Handshake, ARelayCannotLowerTheProtectionOfData) {
 
   Meeting none_at_all;
   none_at_all.options.protect = wire::Protect::kData;
-  none_at_all.options.key_required = false;
+  none_at_all.asked = Proof::kNothing;
   none_at_all.identity.key.reset();
   EXPECT_TRUE(refused(none_at_all, "acceptor", "a key is required"));
   none_at_all.options.protect = wire::Protect::kControl;
@@ -240,7 +240,7 @@ TEST(Handshake, AClientKeyDoesNotGrantTheRightsOfAServer) {
   meeting.kind = wire::PeerKind::kServer;
   EXPECT_TRUE(refused(meeting, "acceptor", "wrong server key"));
   Meeting open;  // auth = "none" lets in clients without a key, but no servers
-  open.options.key_required = false;
+  open.asked = Proof::kNothing;
   open.identity.key.reset();
   EXPECT_EQ(reason(open), "let in");
   open.kind = wire::PeerKind::kServer;
@@ -249,7 +249,7 @@ TEST(Handshake, AClientKeyDoesNotGrantTheRightsOfAServer) {
 
 TEST(Handshake, AnInitiatorWithAKeyRefusesAServerThatAsksForNone) {
   Meeting meeting;
-  meeting.options.key_required = false;
+  meeting.asked = Proof::kNothing;
   EXPECT_NE(reason(meeting), "let in");
 }
 

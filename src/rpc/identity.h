@@ -6,9 +6,11 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "job/task.h"
+#include "rpc/proofs.h"
 #include "wire/session_messages.h"
 
 namespace spate::rpc {
@@ -26,6 +28,7 @@ struct HandshakePolicy {
   bool behind_nat = false;
   bool allow_version_1 = false;  // accepts servers that speak only protocol version 1, whose handshake is weaker
   wire::Protect protect = wire::Protect::kControl;  // the least protection that this side accepts on a network
+  AskedProofs asked;                                // what the servers' addresses ask of clients
 };
 
 /// One per client or server process. One executor.
@@ -35,7 +38,8 @@ struct Identity {
   std::optional<ClientKey> key;  // the client key, or a user's (kind client); the server key (kind server)
   /// Called when a server has refused the key. Returns the key to use from now on. Null: the key never changes.
   std::function<Result<ClientKey>()> newer_key;
-  /// Makes the key for one handshake with that server, from a credential of munge. Null: `key` is used.
+  /// Makes the key for one handshake with that server, from a credential of munge. Null: this process has none. It is
+  /// used where munge is asked for, and with AskedProofs::munge_for_key instead of `key` where a key is.
   std::function<Result<ClientKey>(ServerId)> fresh_key;
   Credential credential;
   std::string description;
@@ -55,5 +59,13 @@ struct Identity {
 
   SessionEpoch session() const { return {client, epoch}; }
 };
+
+/// Whether the identity can prove what an address asks for. Servers prove the server key everywhere.
+bool can_prove(const Identity& identity, Proof asked);
+/// The key for one handshake with `server` at an address that asks for this. Nothing: it offers no key.
+Result<std::optional<ClientKey>> key_to_offer(const Identity& identity, Proof asked, ServerId server);
+/// The URLs at which the identity can prove what is asked for, or all if there is no such URL; in no case
+/// AskedProofs::avoided.
+std::vector<std::string> usable_urls(std::vector<std::string> urls, const Identity& identity);
 
 }  // namespace spate::rpc

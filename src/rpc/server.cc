@@ -43,8 +43,8 @@ bool is_second_hello(const Call& call) {
 }
 
 AcceptorOptions acceptor_options(const ServerOptions& options) {
-  return {options.fs,         options.server,   options.key_required,    options.client_key,
-          options.server_key, options.features, options.allow_version_1, options.protect};
+  return {options.fs,         options.server,   options.munge_beside_keys, options.client_key,
+          options.server_key, options.features, options.allow_version_1,   options.protect};
 }
 
 /// False: the peer has not sealed this message. True: the seal is verified and removed.
@@ -89,8 +89,8 @@ Server::Server(ServerOptions options, job::NetworkContext& network, Random& rand
                  ? std::make_unique<MungeDecoder>(options_.munge, options_.fs, options_.server, network.executor())
                  : nullptr),
       replies_(network, options_.incarnation, options_.map_version, stopping_),
-      authenticator_(acceptor_options(options_), network, random, replies_, refusals_, audit_, user_keys_,
-                     munge_.get()),
+      authenticator_(acceptor_options(options_), options_.entrances, network, random, replies_, refusals_, audit_,
+                     user_keys_, munge_.get()),
       operations_(metrics),
       calls_(network),
       places_(options_.max_requests, options_.max_aside),

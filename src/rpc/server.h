@@ -32,7 +32,8 @@ struct ServerOptions {
   ServerId server;
   Incarnation incarnation;
   std::uint64_t map_version = 1;
-  bool key_required = true;
+  Entrances entrances;            // what its addresses ask of clients
+  bool munge_beside_keys = true;  // with `munge`: users by munge are admitted where an address asks for a key
   KeyRing client_key;
   KeyRing server_key;
   /// Admits peers that speak protocol version 1, whose handshake is not bound to this server.

@@ -25,10 +25,15 @@ std::uint32_t told_deadline(Duration left) {
   return static_cast<std::uint32_t>(std::clamp<std::int64_t>(left_ms - kept_ms, 1, 1'000'000'000));
 }
 
+ChannelOptions with_usable_urls(ChannelOptions options, const Identity& identity) {
+  options.urls = usable_urls(std::move(options.urls), identity);
+  return options;
+}
+
 }  // namespace
 
 ServerLink::ServerLink(ChannelOptions options, job::NetworkContext& network, const Identity& identity, Random& random)
-    : options_(std::move(options)),
+    : options_(with_usable_urls(std::move(options), identity)),
       network_(network),
       identity_(identity),
       random_(random),
@@ -199,6 +204,28 @@ job::Task<Result<RawReply>> ServerLink::exchange(const Sending& sending, job::St
   co_return reply;
 }
 
+job::Task<Result<bmi::Address>> ServerLink::connect(TraceId trace, job::StopToken stop) {
+  CallOptions options;
+  options.trace = trace;
+  wire::RequestHeader header = header_of(wire::Op::kPing, options);
+  header.client = ClientId();  // a stranger may answer
+  header.session_epoch = 0;
+  Bytes message;
+  wire::encode_body(header, message);
+  wire::encode_body(wire::PingRequest(), message);
+  Sending sending;
+  sending.op = wire::Op::kPing;
+  sending.trace = trace;
+  sending.address = address();
+  sending.head = message;
+  sending.timeout = options_.group_silence / 2;
+  sending.proven = false;
+  SPATE_CO_TRY(std::ignore, co_await exchange(sending, stop));
+  const bmi::Address found = bound();
+  if (!found) co_return Error(Errc::kConnectionLost, name());
+  co_return found;
+}
+
 /// Receives the reply, while watch_server() looks whether the server lives.
 job::Task<Result<std::uint64_t>> ServerLink::receive_watched(job::NetworkOp& receive, bmi::Address from,
                                                              job::StopToken stop) {
@@ -274,7 +301,7 @@ Result<RawReply> ServerLink::read_reply(const Sending& sending, bmi::Tag tag, Bu
   reader(reply.header);
   if (!reader.decoder().ok()) return Error::told(Errc::kProtocol, name() + " sent a reply that cannot be read");
   reply.body = bytes.last(reader.decoder().remaining());
-  if (sending.op != wire::Op::kHello) {  // any process may answer a hello, before it has proved a key
+  if (sending.op != wire::Op::kHello && sending.proven) {  // any process may answer before it has proved a key
     if (incarnation_ && incarnation_ != reply.header.incarnation) restarted_.store(true, std::memory_order_relaxed);
     incarnation_ = reply.header.incarnation;
     map_version_ = std::max(map_version_, reply.header.map_version);

@@ -40,6 +40,7 @@ struct Sending {
   std::shared_ptr<wire::BulkSeals> bulk_seals = nullptr;
   Seals* seals = nullptr;    // of the reply; kept by the caller
   bool seal_request = true;  // with `seals`
+  bool proven = true;        // false: whoever answers has not proved to be the server
   Duration timeout{0};       // replaces attempt_timeout; 0: it does not
 };
 
@@ -92,6 +93,9 @@ class ServerLink {
   /// first one. Call it only while no request is under way: the server takes a new connection of this client for a new
   /// start, and ends what is left of the old one.
   void return_to_first_url();
+
+  /// Makes sure that there is a connection, before anything is proved. Yields the address bound to it.
+  job::Task<Result<bmi::Address>> connect(TraceId trace, job::StopToken stop);
 
   wire::RequestHeader header_of(wire::Op op, const CallOptions& options) const;
   /// Sends a request and receives the reply. An error that the server reports becomes the result; then `answered`,

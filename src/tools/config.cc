@@ -69,21 +69,35 @@ bool all_servers_here(const config::FileSystemConfig& config) {
   });
 }
 
+/// The addresses at which nothing is asked for.
+std::vector<std::string> open_addresses(const config::FileSystemConfig& config) {
+  std::vector<std::string> remarks;
+  bool by_default = false;
+  for (const config::ServerConfig& server : config.servers) {
+    by_default = by_default || (server.auth.empty() && config.fs.auth == config::Auth::kNone);
+    for (std::size_t i = 0; !server.auth.empty() && i < server.urls.size(); ++i) {
+      if (auth_at(config, server, i) == config::Auth::kNone)
+        remarks.push_back(fmt::format("servers.auth of server {} is \"none\" at {}: it admits every client there",
+                                      server.id.value, server.urls[i]));
+    }
+  }
+  if (by_default) remarks.emplace_back("auth = \"none\": a server admits every client that reaches it");
+  return remarks;
+}
+
 /// Checks this machine's files. A missing key or folder may belong to another host, so it gives a remark, not an error.
 std::vector<std::string> look_at_keys(const config::FileSystemConfig& config, bool& usable) {
-  std::vector<std::string> remarks;
-  if (config.fs.auth == config::Auth::kNone) {
-    remarks.emplace_back("auth = \"none\": a server admits every client that reaches it");
-    return remarks;
-  }
-  if (config.fs.auth == config::Auth::kTls) return remarks;
-  const auto munge = config.auth.munge ? rpc::Munge::open({}) : Result<std::shared_ptr<const rpc::Munge>>(nullptr);
+  std::vector<std::string> remarks = open_addresses(config);
+  const bool keys = asks_for(config, config::Auth::kKey);
+  const bool by_munge = config.auth.munge || asks_for(config, config::Auth::kMunge);
+  if (!keys && !by_munge) return remarks;
+  const auto client_key = keys ? config::read_client_key(config.fs.client_key_file) : Error(Errc::kNotFound, "a key");
+  const auto munge = by_munge ? rpc::Munge::open({}) : Result<std::shared_ptr<const rpc::Munge>>(nullptr);
   if (!munge) {
-    usable = false;
+    usable = usable && client_key && !config.auth.munge;
     remarks.push_back(munge.error().message());
   }
-  const auto client_key = config::read_client_key(config.fs.client_key_file);
-  if (!client_key && !config.auth.munge) {  // with munge, clients need none
+  if (keys && !client_key && !by_munge) {  // with munge, clients need none
     usable = false;
     remarks.push_back(client_key.error().message());
   }

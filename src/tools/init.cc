@@ -36,6 +36,17 @@ struct JoinWords {
   std::string client_token;
 };
 
+/// The address at which other machines prove the keys of their token.
+Result<std::string> address_for_joins(const config::FileSystemConfig& config, const config::ServerConfig& meta) {
+  std::vector<std::string> by_key;
+  for (std::size_t i = 0; i < meta.urls.size(); ++i) {
+    if (auth_at(config, meta, i) == config::Auth::kKey) by_key.push_back(meta.urls[i]);
+  }
+  if (!by_key.empty()) return shown_url(by_key);
+  return Error::told(Errc::kNotSupported, "no address of server " + std::to_string(meta.id.value) +
+                                              " asks for a key (servers.auth), and `spate join` proves one");
+}
+
 Result<JoinWords> words_of(const std::string& folder) {
   SPATE_TRY(const auto loaded, config::load_file(config_path(folder), {}));
   const config::FileSystemConfig& config = loaded.config;
@@ -49,7 +60,8 @@ Result<JoinWords> words_of(const std::string& folder) {
   const std::string client = to_text(token);
   SPATE_TRY(const Key server_key, config::read_key_file(config.fs.server_key_file));
   token.server_key = server_key;
-  return JoinWords{shown_url(meta.urls), to_text(token), client};
+  SPATE_TRY(std::string address, address_for_joins(config, meta));
+  return JoinWords{std::move(address), to_text(token), client};
 }
 
 int tell(Context& context, const std::string& folder, const JoinWords& words) {

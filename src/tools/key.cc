@@ -148,8 +148,8 @@ Result<config::FileSystemConfig> load(Context& context) {
   SPATE_TRY(const std::string file, context.config_file());
   SPATE_TRY(const auto overrides, context.config_overrides());
   SPATE_TRY(auto loaded, config::load_file(file, overrides));
-  if (loaded.config.fs.auth == config::Auth::kKey) return std::move(loaded.config);
-  return Error::told(Errc::kNotSupported, "this file system has no keys (fs.auth = \"none\")");
+  if (asks_for(loaded.config, config::Auth::kKey)) return std::move(loaded.config);
+  return Error::told(Errc::kNotSupported, "no address of this file system asks for a key (fs.auth, servers.auth)");
 }
 
 int issue(Context& context, const KeyOptions& options) {

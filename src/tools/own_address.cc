@@ -7,10 +7,10 @@
 
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <memory>
 #include <optional>
 
+#include "assembly/own_host.h"
 #include "base/unique_fd.h"
 
 namespace spate::tools {
@@ -35,33 +35,6 @@ Result<std::string> address_of_way(const addrinfo& peer) {
   return own.ss_family == AF_INET6 ? "[" + std::string(text.data()) + "]" : std::string(text.data());
 }
 
-/// Whether a socket can be bound to the address.
-bool is_own_address(const addrinfo& address) {
-  sockaddr_storage any_port{};
-  std::memcpy(&any_port, address.ai_addr, address.ai_addrlen);
-  if (address.ai_family == AF_INET) reinterpret_cast<sockaddr_in*>(&any_port)->sin_port = 0;
-  if (address.ai_family == AF_INET6) reinterpret_cast<sockaddr_in6*>(&any_port)->sin6_port = 0;
-  const UniqueFd socket(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  return socket && ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&any_port), address.ai_addrlen) == 0;
-}
-
-/// Whether the host in the URL is a name or number of this machine. Nothing for shm, since every machine has such
-/// names.
-std::optional<bool> is_own_url(const std::string& url) {
-  const std::size_t begin = url.find("://");
-  if (begin == std::string::npos || url.starts_with("shm:") || url.starts_with("ofi+shm:")) return std::nullopt;
-  std::string host = url.substr(begin + 3, url.rfind(':') - begin - 3);
-  if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  if (::getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0) return false;
-  bool own = false;
-  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) own = own || is_own_address(*one);
-  ::freeaddrinfo(found);
-  return own;
-}
-
 }  // namespace
 
 Result<std::string> own_address_towards(const std::string& host) {
@@ -83,7 +56,7 @@ Result<std::string> own_address() {
 bool belongs_here(const config::ServerConfig& server) {
   bool only_local = true;
   for (const std::string& url : server.urls) {
-    const std::optional<bool> here = is_own_url(url);
+    const std::optional<bool> here = assembly::is_own_url(url);
     if (here && *here) return true;
     only_local = only_local && !here;
   }

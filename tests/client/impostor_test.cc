@@ -19,7 +19,7 @@ class Impostor : public ClientData {
 
 TEST_F(Impostor, AServerThatAsksForNoKeyIsRefusedByAClientThatHasOne) {
   rpc::ServerOptions options = meta_host_.server->options();
-  options.key_required = false;
+  options.entrances = rpc::Proof::kNothing;
   options.client_key = key(9);
   replace_meta(options);
   const auto connected = executor_.run(client_->connect());

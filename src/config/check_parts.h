@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the checks of relations between keys share. Private to this folder.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "config/filesystem_config.h"
+
+namespace spate::config {
+
+/// A mistake, and the key at which to report it ("fs.auth", "servers[1].urls"; "" = the file).
+struct Problem {
+  std::string key;
+  std::string text;
+};
+
+inline std::string server_key(std::size_t index, std::string_view name) {
+  return "servers[" + std::to_string(index) + "]." + std::string(name);
+}
+
+inline std::string server_name(const ServerConfig& server) { return "server " + std::to_string(server.id.value); }
+
+/// What the addresses ask of clients: fs.auth, servers.auth, and what these need in other sections.
+void check_auth(const FileSystemConfig& config, std::vector<Problem>& out);
+
+}  // namespace spate::config
