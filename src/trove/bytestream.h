@@ -57,12 +57,13 @@ enum class BytestreamOp : std::uint8_t {
   kDataRanges,  // `ranges`: where data lies from `size` on, at most `max_ranges` of them (docs/consistency.md, "Holes")
   kCopy,        // copies `source` from `source_offset` on to the one extent, holes included; creates the datafile
   kProbeCache,  // `bytes`: how many bytes of the extents the page cache holds; kNotSupported: the kernel lacks the call
-  kLend,        // `file`: a new descriptor for another process (`lend` says what it allows); kNotFound as kOpen
+  kLend,        // `file`: a new descriptor for another process (`access` says what it allows); kNotFound as kOpen
   kNoteChange,  // another process has changed the content: counter and mtime move as for a write
   kReplace,     // moves the content to a new local file, durably; later writes by holders of the old one have no effect
 };
 
-enum class Lend : std::uint8_t { kRead, kWrite, kBoth };
+/// What the holder of a lent descriptor may do.
+enum class LendAccess : std::uint8_t { kRead, kWrite, kBoth };
 
 /// One operation. The spans are copied by the post; the memory belongs to the operation until its completion is seen.
 struct BytestreamRequest {
@@ -84,10 +85,10 @@ struct BytestreamRequest {
   /// Direct only: the memory belongs to a PCI device. kNotSupported: the target's device cannot move data to and from
   /// it.
   bool device_memory = false;
-  Lend lend = Lend::kRead;
-  std::uint32_t max_ranges = 0;     // data_ranges: at least 1
-  DatafileId source;                // copy: of the same target; may be the datafile itself, without an overlap
-  std::uint64_t source_offset = 0;  // copy
+  LendAccess access = LendAccess::kRead;  // lend
+  std::uint32_t max_ranges = 0;           // data_ranges: at least 1
+  DatafileId source;                      // copy: of the same target; may be the datafile itself, without an overlap
+  std::uint64_t source_offset = 0;        // copy
 };
 
 struct BytestreamCompletion {

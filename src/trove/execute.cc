@@ -252,8 +252,8 @@ void copy(DatafileStore& store, LocalDatafile& datafile, const BytestreamRequest
 }
 
 /// Opens the file again, so that the holder's offset and flags are not those of this process.
-void lend(const LocalDatafile& datafile, Lend how, BytestreamCompletion& done) {
-  const int access = how == Lend::kRead ? O_RDONLY : how == Lend::kWrite ? O_WRONLY : O_RDWR;
+void lend(const LocalDatafile& datafile, LendAccess how, BytestreamCompletion& done) {
+  const int access = how == LendAccess::kRead ? O_RDONLY : how == LendAccess::kWrite ? O_WRONLY : O_RDWR;
   const std::string self = "/proc/self/fd/" + std::to_string(datafile.fd());
   UniqueFd fd(::open(self.c_str(), access | O_CLOEXEC | O_NOATIME));
   if (!fd) {
@@ -297,7 +297,7 @@ void execute_on(DatafileStore& store, LocalDatafile& datafile, const BytestreamR
       break;
     case BytestreamOp::kOpen: done.file = datafile.descriptor(); break;
     case BytestreamOp::kMakeResident: done.status = make_resident(datafile.fd(), request.extents); break;
-    case BytestreamOp::kLend: lend(datafile, request.lend, done); break;
+    case BytestreamOp::kLend: lend(datafile, request.access, done); break;
     case BytestreamOp::kNoteChange: {
       const ChangeScope noted(datafile, request.now);
       break;

@@ -20,7 +20,7 @@ class SimLeasedFiles::File final : public client::LeasedFile, private client::Lo
       : owner_(owner), disk_(disk), page_(std::move(page)), leased_(std::move(leased)) {}
 
   LeaseWords& words() override { return owner_.alive_ ? page_->words : own_; }
-  bool readable() const override { return leased_.access != trove::Lend::kWrite; }
+  bool readable() const override { return leased_.access != trove::LendAccess::kWrite; }
   std::optional<std::uint64_t> size() const override {
     if (!owner_.alive_) return std::nullopt;
     return leased_.file->size();

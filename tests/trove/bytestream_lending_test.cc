@@ -13,9 +13,9 @@
 namespace spate::trove {
 namespace {
 
-class LentDatafileTest : public BytestreamTest {};
+class BytestreamLendingTest : public BytestreamTest {};
 
-TEST_P(LentDatafileTest, ALentDescriptorHasNoEffectAfterTheDatafileIsReplaced) {
+TEST_P(BytestreamLendingTest, ALentDescriptorHasNoEffectAfterTheDatafileIsReplaced) {
   if (GetParam().find("sim") != std::string::npos) GTEST_SKIP() << "numbers only: src/trove/sim/sim_disk_test.cc";
   auto page = streams().make_lease({id(1), ClientId(3), 1, true});
   if (page.code() == Errc::kNotSupported) GTEST_SKIP() << page.error().message();
@@ -25,7 +25,7 @@ TEST_P(LentDatafileTest, ALentDescriptorHasNoEffectAfterTheDatafileIsReplaced) {
   OwnedRequest lend;
   lend.request.op = BytestreamOp::kLend;
   lend.request.id = id(1);
-  lend.request.lend = Lend::kBoth;
+  lend.request.access = LendAccess::kBoth;
   const auto lent = wait(post_request(std::move(lend))).file;
   ASSERT_NE(lent, nullptr);
   ASSERT_EQ(::pwrite(lent->descriptor(), "early", 5, 1'000'000), 5);
@@ -47,7 +47,7 @@ TEST_P(LentDatafileTest, ALentDescriptorHasNoEffectAfterTheDatafileIsReplaced) {
   EXPECT_BYTES(read(id(1), 0, expected.size() + 5), expected);
 }
 
-TEST_P(LentDatafileTest, APageIsFoundByTheNextProcessUnlessItsLeaseHadEnded) {
+TEST_P(BytestreamLendingTest, APageIsFoundByTheNextProcessUnlessItsLeaseHadEnded) {
   auto ended = streams().make_lease({id(1), ClientId(3), 1, true});
   if (ended.code() == Errc::kNotSupported) GTEST_SKIP() << ended.error().message();
   auto left = streams().make_lease({id(2, 5), ClientId(4), 7, false});
@@ -68,7 +68,7 @@ TEST_P(LentDatafileTest, APageIsFoundByTheNextProcessUnlessItsLeaseHadEnded) {
   EXPECT_FALSE(found->front()->words().begin());
 }
 
-INSTANTIATE_TEST_SUITE_P(Modules, LentDatafileTest, testing::ValuesIn(backend_names()),
+INSTANTIATE_TEST_SUITE_P(Modules, BytestreamLendingTest, testing::ValuesIn(backend_names()),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

@@ -17,9 +17,9 @@ struct LeaseWork {
   ActiveRequest& active;
 };
 
-trove::Lend access_of(const wire::BypassLeaseRequest& request, Rights rights) {
-  if (!request.for_writing) return trove::Lend::kRead;
-  return allows(rights, Rights::kRead) ? trove::Lend::kBoth : trove::Lend::kWrite;
+trove::LendAccess access_of(const wire::BypassLeaseRequest& request, Rights rights) {
+  if (!request.for_writing) return trove::LendAccess::kRead;
+  return allows(rights, Rights::kRead) ? trove::LendAccess::kBoth : trove::LendAccess::kWrite;
 }
 
 trove::LeaseTitle title_of(const LeaseWork& work, DatafileId id, std::uint64_t counter) {
@@ -64,7 +64,7 @@ job::Task<Result<wire::GrantedLease>> grant(LeaseWork& work, Target& target, std
   trove::BytestreamRequest request;
   request.op = trove::BytestreamOp::kLend;
   request.id = key.id;
-  request.lend = access_of(work.request, work.call.header.capability->rights);
+  request.access = access_of(work.request, work.call.header.capability->rights);
   auto lent = co_await run_op(target, asker_of(work.call, nullptr), request, work.active.token());
   if (lent.code() == Errc::kNotFound) co_return no("nothing was ever written to the datafile");
   if (lent.code() == Errc::kNotSupported || (lent && lent->file == nullptr))

@@ -23,7 +23,7 @@ struct SimPage {
 struct SimLentFile {
   std::shared_ptr<SimFile> file;
   DatafileId id;
-  Lend access = Lend::kRead;
+  LendAccess access = LendAccess::kRead;
 };
 
 /// Belongs to one disk. Not thread-safe. `alive` tells whether the process that asked still lives. If it does not, its

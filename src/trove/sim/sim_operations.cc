@@ -133,7 +133,7 @@ void SimDisk::replace(const DatafileId& id) {
 }
 
 void SimDisk::lend(const FilePtr& file, Operation& operation) {
-  operation.done.file = lending_.lend({file, operation.request.id, operation.request.lend});
+  operation.done.file = lending_.lend({file, operation.request.id, operation.request.access});
   if (operation.done.file == nullptr) operation.done.status = Errc::kTryAgain;
 }
 
