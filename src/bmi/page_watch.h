@@ -18,9 +18,9 @@ namespace spate::bmi {
 
 /// A thread that unmaps watched pages waits in the kernel until the watching thread has read the event. The watching
 /// thread allocates nothing and takes no lock that another thread holds while it unmaps, so there is no deadlock.
-/// Before the call that unmaps returns, the event is in the queue, or is_reading() is true until it is. take_ended()
-/// waits for that moment: a caller that asks after the unmapping has returned sees the event. The destructor ends the
-/// thread and waits for it.
+/// When the call that unmaps returns, the event is in the queue, or the watching thread is about to put it there.
+/// take_ended() waits for that moment, so a caller that asks after the unmapping sees the event. The destructor ends
+/// the thread and waits for it.
 class PageWatch final : public PageWatcher {
  public:
   /// kNotSupported, with the reason, if the kernel does not permit it to this process (docs/memory-registration.md).
