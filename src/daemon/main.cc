@@ -11,10 +11,10 @@
 #include <string>
 
 #include "assembly/server_process.h"
+#include "base/open_files.h"
 #include "base/printable.h"
 #include "base/standard_descriptors.h"
 #include "daemon/block_role.h"
-#include "daemon/descriptors.h"
 #include "daemon/log_rotation.h"
 #include "daemon/memory.h"
 #include "daemon/metrics_page.h"
@@ -168,12 +168,24 @@ int serve_once(const spate::assembly::ServerSettings& settings, const std::strin
   return block_outcome ? 0 : fail(block_outcome.error());
 }
 
+/// Raises the limit of open files, since each client takes a few descriptors, and each datafile in use takes one. Fails
+/// if even the highest limit is too low to serve.
+spate::Result<void> raise_descriptor_limit() {
+  // The keyval store takes up to 256, datafiles as many, and there must be room for clients.
+  constexpr rlim_t kFewest = 512;
+  SPATE_TRY(const rlim_t limit, spate::raise_open_files_limit());
+  if (limit >= kFewest) return {};
+  return spate::Error::told(spate::Errc::kNotSupported, "this process may open " + std::to_string(limit) +
+                                                            " files, a server needs " + std::to_string(kFewest) +
+                                                            ": raise `ulimit -n`, or LimitNOFILE= of its systemd unit");
+}
+
 int serve(const spate::assembly::ServerSettings& settings, const std::string& given_metrics_address) {
   spate::daemon::LogRotation rotation;
   spate::daemon::MemoryTrimmer memory;
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // makes a write beyond the limit of file size fail with an error instead
-  const auto raised = spate::daemon::raise_descriptor_limit();
+  const auto raised = raise_descriptor_limit();
   if (!raised) return fail(raised.error());
   int code = 0;
   for (bool again = true; again && !asked_to_end;) {
