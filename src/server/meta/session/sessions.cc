@@ -218,6 +218,9 @@ job::Task<Result<SessionTable::SessionPtr>> SessionTable::open_new(const wire::A
 /// user may be in more groups.
 Result<void> SessionTable::check_claim(const Session& session, const rpc::Peer& peer,
                                        const wire::AuthenticateRequest& request) const {
+  // It may have files of other users open.
+  if (peer.user_key && !session.record.user_key)
+    return Error::told(Errc::kUnauthenticated, "the session was opened with a proof that is good for every user");
   if (peer.user_key && (!request.ticket || !covers(*peer.user_key, session.record.credential)))
     return Error::told(Errc::kUnauthenticated, "the session was opened with another key");
   if (request.ticket) {

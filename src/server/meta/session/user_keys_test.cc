@@ -160,6 +160,8 @@ TEST_F(MetaUserKeys, ASessionIsResumedOnlyByItsTicketAndWithTheGroupsThatItHas) 
   thief.id = of_operator.id;
   thief.ticket.reset();
   EXPECT_ERRC(join(thief), Errc::kUnauthenticated) << "a session of the client key";
+  thief.ticket = of_operator.ticket;
+  EXPECT_ERRC(join(thief), Errc::kUnauthenticated) << "a key of one user is good for less";
   EXPECT_OK(join(first));
   UserKey next = wide;
   next.id = key_of(3).id;
