@@ -47,6 +47,13 @@ bool waits_for_removal(Parts& parts, const MirrorGroup& group) {
   return !group.removal.is_over(parts.executor.now()) && must_empty(parts, group, group.record);
 }
 
+/// Nothing depends on a member that is joining: changes wait for it no longer, and its return ends.
+void give_up(MirrorFollower& follower) {
+  follower.failed = true;
+  follower.returns = false;
+  follower.gone.request_stop();
+}
+
 /// No other member that serves has more than the store of this one: there is none, or its process is new, too. (The
 /// process alone may be new, while the machine of this one has lost what was not synced.)
 bool is_nobody_older(const MirrorGroup& group) {
@@ -253,6 +260,7 @@ void Mirrors::mind_members(PrimaryTerm& term) {
     const bool silent = follower->heard + timing_.grace < now;
     const bool goes = follower->goes && !leaving_;
     const bool serves = follower->state == MemberState::kServing;
+    if (silent && follower->state == MemberState::kJoining && !follower->promoted) give_up(*follower);
     const bool lost = follower->state == MemberState::kJoining && !follower->returns;
     if (!follower->leaves && ((serves && (silent || follower->fresh || goes)) || lost)) {
       follower->leaves = true;
