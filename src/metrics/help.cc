@@ -54,6 +54,8 @@ constexpr Help kHelp[] = {
     {"spate_server_io_groups_led", "Groups of mirrored targets that this server leads."},
     {"spate_server_io_groups_led_degraded", "Of these, groups that lack a copy of their data now."},
     {"spate_server_io_groups_leftover", "Groups whose old copies on this server are still to be removed."},
+    {"spate_server_io_groups_without_room",
+     "Groups that this server leads and that lack a copy, for which no other server has room."},
     {"spate_server_io_leases", "Datafiles that clients of this machine read or write by themselves now."},
     {"spate_server_io_leases_fenced_total", "Leases whose holder did not give them back in time and was fenced."},
     {"spate_server_io_leases_granted_total", "Leases on datafiles that clients of this machine were given."},

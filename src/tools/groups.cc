@@ -122,6 +122,7 @@ void add_work_of(Context& context, const std::vector<ServerId>& io_servers, Grou
     if (!snapshot) continue;
     const std::uint64_t leftover = gauge_of(*snapshot, "spate_server_io_groups_leftover").value_or(0);
     if (leftover > 0) health.leftover[server] = leftover;
+    health.without_room += gauge_of(*snapshot, "spate_server_io_groups_without_room").value_or(0);
   }
   if (all_answer && !health.joining.empty()) health.to_copy_mib = regions;
 }
@@ -131,6 +132,7 @@ nlohmann::json to_json(const GroupHealth& health) {
                         {"degraded", health.degraded},
                         {"absent", counts_of(health.absent)},
                         {"joining", counts_of(health.joining)},
+                        {"without_room", health.without_room},
                         {"leftover", counts_of(health.leftover)}};
   if (health.to_copy_mib) row["to_copy_mib"] = *health.to_copy_mib;
   return row;
@@ -143,6 +145,8 @@ std::string health_text(const GroupHealth& health) {
     state += servers_text(health.absent, "absent") + servers_text(health.joining, "being brought up to date");
   }
   if (health.to_copy_mib) state += fmt::format(", {} MiB left at most", *health.to_copy_mib);
+  if (health.without_room > 0)
+    state += fmt::format("; no server has room for another copy of {}", counted(health.without_room, "group"));
   state += servers_text(health.leftover, "old copies to be removed");
   return fmt::format("{:<10} {} of targets, {}\n", "mirrors", counted(health.groups, "group"), state);
 }

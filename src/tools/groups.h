@@ -34,6 +34,7 @@ struct GroupHealth {
   std::map<ServerId, std::size_t> absent;    // by server: groups whose changes it does not receive
   std::map<ServerId, std::size_t> joining;   // by server: groups in which it still receives missed changes
   std::optional<std::uint64_t> to_copy_mib;  // the most that joining members still lack; nothing: not known
+  std::size_t without_room = 0;              // groups that lack a copy for which no other server has room
   std::map<ServerId, std::size_t> leftover;  // by server: groups whose old copies it has still to remove
 };
 GroupHealth health_of(const GroupMap& groups);

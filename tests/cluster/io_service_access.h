@@ -24,6 +24,12 @@ struct IoServiceTestAccess {
     return static_cast<std::size_t>(
         std::ranges::count_if(groups, [](const auto& entry) { return entry.second->has_old_copies(); }));
   }
+  /// The led groups that lack a copy for which no server has room.
+  static std::size_t groups_without_room(const IoService& service) {
+    const auto& groups = service.parts_->mirrors->groups_;
+    return static_cast<std::size_t>(std::ranges::count_if(
+        groups, [](const auto& entry) { return entry.second->term != nullptr && entry.second->term->lacks_room(); }));
+  }
   /// Whether each known group is as its record says: this member serves, and leads if it is the primary.
   static bool groups_settled(const IoService& service) {
     return std::ranges::all_of(service.parts_->mirrors->groups_, [](const auto& entry) {

@@ -22,7 +22,9 @@ inline WorldOptions options_of(std::uint32_t io_servers) {
   return options;
 }
 
-inline Bytes copy_of(std::uint8_t with, std::size_t size = kCopyBytes) { return Bytes(size, static_cast<std::byte>(with)); }
+inline Bytes copy_of(std::uint8_t with, std::size_t size = kCopyBytes) {
+  return Bytes(size, static_cast<std::byte>(with));
+}
 
 /// A file on two of the servers.
 class ReplacementTest : public ::testing::Test {

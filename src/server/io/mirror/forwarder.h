@@ -76,6 +76,7 @@ struct MirrorFollower {
   bool failed = false;    // joining: it has missed a change, so it begins again
   bool returns = false;   // a task is making it return
   bool leaves = false;    // a task is making it absent
+  bool no_room = false;   // no other server has room for its copy
   bool promoted = false;  // it is about to serve: changes wait for it
   MemberState state = MemberState::kAbsent;
   MonoTime returns_from;  // its return does not begin before this

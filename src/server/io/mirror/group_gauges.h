@@ -17,17 +17,20 @@ class GroupGauges {
       : led_(metrics, "spate_server_io_groups_led"),
         degraded_(metrics, "spate_server_io_groups_led_degraded"),
         to_copy_(metrics, "spate_server_io_regions_to_copy"),
-        leftover_(metrics, "spate_server_io_groups_leftover") {}
+        leftover_(metrics, "spate_server_io_groups_leftover"),
+        without_room_(metrics, "spate_server_io_groups_without_room") {}
 
   void show(const MirrorGroups& groups) {
     std::int64_t led = 0;
     std::int64_t degraded = 0;
     std::int64_t to_copy = 0;
     std::int64_t leftover = 0;
+    std::int64_t without_room = 0;
     for (const auto& [id, group] : groups) {
       if (group->has_old_copies()) ++leftover;
       if (group->term == nullptr) continue;
       ++led;
+      if (group->term->lacks_room()) ++without_room;
       if (!group->record.is_whole()) ++degraded;
       to_copy += static_cast<std::int64_t>(group->term->to_copy());
     }
@@ -35,6 +38,7 @@ class GroupGauges {
     degraded_.set(degraded);
     to_copy_.set(to_copy);
     leftover_.set(leftover);
+    without_room_.set(without_room);
   }
 
  private:
@@ -42,6 +46,7 @@ class GroupGauges {
   metrics::Gauge degraded_;
   metrics::Gauge to_copy_;
   metrics::Gauge leftover_;
+  metrics::Gauge without_room_;
 };
 
 }  // namespace spate::io

@@ -6,6 +6,7 @@
 #include "job/stop.h"
 #include "log/rate_limit.h"
 #include "server/io/mirror/forwarder.h"
+#include "wire/io_messages.h"
 
 namespace spate::io {
 
@@ -19,6 +20,13 @@ namespace spate::io {
 /// A part of Mirrors, with its life cycle: a task runs in the gate that look() is given. One executor; pinned. The host
 /// outlives it.
 class MemberReplacer {
+  /// What a copy of a group takes. The files on the primary's whole device take no less.
+  struct CopySize {
+    std::uint64_t bytes = 0;
+    std::uint64_t files = 0;
+    bool exact = false;  // false: an upper bound, which costs nothing
+  };
+
  public:
   explicit MemberReplacer(MirrorHost& host);
   MemberReplacer(const MemberReplacer&) = delete;
@@ -29,7 +37,14 @@ class MemberReplacer {
   void look(MirrorGroup& group, const MirrorFollowerPtr& follower, job::Gate& gate, job::StopToken stop);
 
  private:
+  static bool has_room(const wire::TargetSpace& space, const CopySize& size);
+  job::Task<Result<void>> measure(MirrorGroup& group, CopySize& size, job::StopToken stop);
   job::Task<void> replace(MirrorGroup& group, MirrorFollowerPtr follower, job::StopToken stop);
+  /// The candidate, or another target of its server, that has room for a copy of the group. Nothing: none has, or the
+  /// server does not say.
+  job::Task<std::optional<TargetId>> with_room(MirrorGroup& group, TargetId candidate, CopySize& size,
+                                               job::StopToken stop);
+  job::Task<Result<std::vector<wire::TargetSpace>>> space_of(ServerId server, job::StopToken stop);
   job::Task<bool> has_no_claim(const MirrorGroup& group, TargetId candidate, job::StopToken stop);
 
   MirrorHost& host_;

@@ -2,6 +2,7 @@
 // PrimaryTerm: the work of one process as the primary of a group (docs/availability.md, "Mirrored data").
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "flow/scheduler.h"
@@ -88,6 +89,12 @@ class PrimaryTerm {
   job::StopToken token() { return job::StopToken(stopping_); }
   job::Gate& gate() { return gate_; }
   std::uint64_t to_copy() const { return copier_.left(); }
+  /// Whether no other server has room for the copy of a member that stays away.
+  bool lacks_room() const {
+    return std::ranges::any_of(forwarder_.followers(), [](const auto& entry) {
+      return entry.second->no_room && entry.second->state == MemberState::kAbsent;
+    });
+  }
 
  private:
   wire::MirrorForwardRequest message_of(const trove::BytestreamRequest& request, const MirrorExtras& extras);
