@@ -38,6 +38,7 @@ enum class Defect : std::uint8_t {
   kReturnerForgotten,     // a returning member of a data group is not asked what it alone may have written
   kLogDroppedEarly,       // the change log of a data group is dropped before the members have synced what it names
   kFormerMemberBelieved,  // a member of a data group that was replaced keeps its notes, and becomes a member again
+  kOldRecordBelieved,     // a member takes over a data group by an old record that the meta server has been given back
   kNotesNotSynced,        // an fsync does not make durable what the primary of a data group has noted of its changes
   kFencesNotCopied,       // a returning member of a data group serves before it knows the fences of the meantime
 };

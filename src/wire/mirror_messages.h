@@ -36,8 +36,10 @@ struct DataGroupsReply {
 
 /// Io servers send it; needs the server key. Replaces the record of epoch `from_epoch` by `next` if the member `by` may
 /// do that (check_change()). If the present record is `next` already, nothing changes and `made` is true: the request
-/// may be repeated. kNotFound: there is no such group. kInvalidArgument: the change of that record would not be legal.
-/// kTryAgain: a member cannot be replaced now.
+/// may be repeated. If `from_epoch` is the epoch of `next` itself, `by` reports the record that it accepts, since the
+/// meta server's one is older: the meta store must be an older copy of itself. The meta server takes it over if `by`
+/// serves in both records; kInvalidArgument otherwise. kNotFound: there is no such group. kInvalidArgument: the change
+/// of that record would not be legal. kTryAgain: a member cannot be replaced now.
 struct ChangeGroupRequest {
   static constexpr Op kOp = Op::kChangeGroup;
   static constexpr std::string_view kName = "change group request";

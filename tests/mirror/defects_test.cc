@@ -275,6 +275,41 @@ std::string member_again(Defect defect, std::uint64_t seed) {
   return scene.wrong;
 }
 
+/// A server has missed that another one has taken its place. The meta server's store is put back from a backup of
+/// before, so that it still names that server as the primary.
+std::string restored_meta_store(Defect defect, std::uint64_t seed) {
+  WorldOptions options = mirror_options(seed);
+  options.rebuild_after = 10s;
+  DefectScene scene(defect, options);
+  scene.world.run_for(5s);
+  const trove::Batch backup = scene.world.disks(kMetaServer).records.contents();
+  scene.mirrors.kill(scene.primary);
+  scene.write(filled(2));
+  const auto is_replaced = [&scene] {
+    const DataGroup group = scene.mirrors.group_of(*scene.file);
+    const auto is_here = [&scene](const GroupMember& m) { return server_of(m.target) == scene.primary; };
+    return group.is_whole() && std::ranges::none_of(group.members, is_here);
+  };
+  for (int i = 0; i < 600 && !is_replaced(); ++i) scene.world.run_for(100ms);
+  if (!is_replaced()) scene.wrong += "not as the scene wants it; ";
+  scene.write(filled(3));
+  scene.mirrors.kill(kMetaServer);
+  scene.world.replace_disks(kMetaServer, options);
+  trove::SimKeyvalDisk& records = scene.world.disks(kMetaServer).records;
+  records.attach();
+  records.append(backup);
+  records.sync_to(records.position());
+  records.detach();
+  scene.mirrors.restart(scene.primary);
+  scene.mirrors.restart(kMetaServer);
+  scene.world.run_for(15s);
+  ClientProcess& reader = scene.world.start_client();
+  const FilePtr opened = scene.open_by(reader);
+  scene.expect_byte(reader, *opened, 3);
+  scene.compare();
+  return scene.wrong;
+}
+
 struct Rule {
   const char* name;
   Defect defect;
@@ -304,6 +339,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Rule{"ListsAreSynced", Defect::kNotesNotSynced, crash_of_the_only_copy},
                       Rule{"NotesAreSynced", Defect::kNotesNotSynced, crash_while_the_other_is_away},
                       Rule{"FormerMembersHaveNothing", Defect::kFormerMemberBelieved, member_again},
+                      Rule{"LaterRecordsHold", Defect::kOldRecordBelieved, restored_meta_store},
                       Rule{"FencesAreCopied", Defect::kFencesNotCopied, return_without_the_meta_server}),
     [](const auto& info) { return std::string(info.param.name); });
 

@@ -40,6 +40,31 @@ void Beacons::send(const MirrorGroups& groups) {
   }
 }
 
+job::Task<void> Beacons::ask_one(ServerId server, const DataGroup& record, MonoTime deadline, bool& later) {
+  wire::MirrorBeaconRequest request;
+  request.groups.resize(1);
+  request.groups.front().record = record;
+  rpc::CallOptions options;
+  options.deadline = deadline;
+  options.priority = wire::Priority::kControl;
+  options.stop = stopping_;
+  const auto reply =
+      co_await host_.peers().call<wire::MirrorBeaconReply>(server, MirrorPeers::Lane::kBeacons, request, options);
+  if (!reply || reply->groups.size() != 1) co_return;
+  if ((reply->groups.front().flags & wire::BeaconAnswer::kKnowsLater) != 0) later = true;
+}
+
+job::Task<bool> Beacons::is_outdated(DataGroup record, TargetId self, Duration time) {
+  bool later = false;
+  job::Gate asking(host_.parts().executor);
+  const MonoTime deadline = host_.parts().executor.now() + time;
+  for (const GroupMember& member : record.members) {
+    if (member.target != self) job::spawn(asking, ask_one(server_of(member.target), record, deadline, later));
+  }
+  co_await asking.close();
+  co_return later;
+}
+
 job::Task<void> Beacons::send_to(ServerId server, wire::MirrorBeaconRequest request) {
   const MonoTime sent = host_.parts().executor.now();
   rpc::CallOptions options;

@@ -21,8 +21,12 @@ class Beacons {
   Beacons& operator=(const Beacons&) = delete;
 
   void send(const MirrorGroups& groups);
+  /// Asks the other members of the record, all at once, whether one knows a later record. False if none says so in
+  /// time.
+  job::Task<bool> is_outdated(DataGroup record, TargetId self, Duration time);
 
  private:
+  job::Task<void> ask_one(ServerId server, const DataGroup& record, MonoTime deadline, bool& later);
   job::Task<void> send_to(ServerId server, wire::MirrorBeaconRequest request);
   void note_answer(TargetId group, ServerId server, const wire::BeaconAnswer& answer, MonoTime sent);
 

@@ -45,13 +45,14 @@ job::Task<wire::MirrorBeaconReply> MirrorMember::take(const rpc::Call& call, wir
 
 wire::BeaconAnswer MirrorMember::answer_beacon(const rpc::Call& call, const wire::BeaconGroup& beacon) {
   wire::BeaconAnswer answer;
-  if (!leads(call, beacon.record)) return answer;
-  MirrorGroup* const group = host_.learn(beacon.record);
-  if (group == nullptr) return answer;
-  if (beacon.record.epoch < group->record.epoch) {
+  const MirrorGroup* const known = host_.find(beacon.record.id);
+  if (known != nullptr && beacon.record.epoch < known->record.epoch) {
     answer.flags = wire::BeaconAnswer::kKnowsLater;
     return answer;
   }
+  if (!leads(call, beacon.record)) return answer;
+  MirrorGroup* const group = host_.learn(beacon.record);
+  if (group == nullptr) return answer;
   answer.flags = flags_of(*group);
   if (group->accusing || group->is_primary() || beacon.term == 0) return answer;
   group->heard = parts_.executor.now();

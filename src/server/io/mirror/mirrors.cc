@@ -6,6 +6,7 @@
 #include "job/deadline.h"
 #include "log/fields.h"
 #include "log/log.h"
+#include "model/defect.h"
 #include "server/io/mirror/group_notes.h"
 
 namespace spate::io {
@@ -217,7 +218,12 @@ job::Task<void> Mirrors::read_records() {
     found = co_await group_records_->read(std::move(wanted), stopping_);
   }
   if (found) {
-    for (const DataGroup& record : *found) learn(record);
+    for (const DataGroup& record : *found) {
+      const MirrorGroup* const group = learn(record);
+      // The question may have been on its way when a change was made. The meta server sees to that.
+      if (group != nullptr && record.epoch < group->accepted && !planted(Defect::kOldRecordBelieved))
+        job::spawn(gate_, report(record.id));
+    }
   } else if (groups_.empty() && asked_for_.empty()) {
     // Nothing is missing, or the meta server is of a version without groups.
   } else if (const auto more = group_records_log_.admit()) {

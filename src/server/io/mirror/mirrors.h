@@ -81,7 +81,9 @@ class Mirrors final : public MirrorHost {
   job::Task<void> mind(MirrorGroup& group);
   void mind_members(PrimaryTerm& term);
   bool must_take_over(const MirrorGroup& group) const;
+  job::Task<bool> others_know_better(MirrorGroup& group);
   job::Task<void> take_over(MirrorGroup& group);
+  job::Task<void> report(TargetId group);
   void begin_term(MirrorGroup& group);
   job::Task<void> serve_term(std::shared_ptr<PrimaryTerm> term, std::vector<ChangedRegion> doubtful,
                              MonoTime serves_from);

@@ -292,7 +292,28 @@ bool Mirrors::must_take_over(const MirrorGroup& group) const {
   return !group.is_primary() && group.accepted == group.record.epoch && group.heard + timeout < now;
 }
 
+/// The meta server and this member may both have an old record, if the meta server's store was put back from a backup.
+/// Then members that have gone on know better.
+job::Task<bool> Mirrors::others_know_better(MirrorGroup& group) {
+  if (planted(Defect::kOldRecordBelieved)) co_return false;
+  // The primary of this very record was there a moment ago.
+  if (!group.fresh && parts_.executor.now() < group.acknowledged + timing_.grace * 2) co_return false;
+  const Duration time = group.fresh ? timing_.beacon * 2 : timing_.beacon;
+  const bool outdated = co_await beacons_.is_outdated(group.record, group.self, time);
+  if (!outdated) co_return false;
+  contradicted();
+  group.heard = parts_.executor.now();  // it does not ask again at once
+  if (const auto more = group_records_log_.admit())
+    SPATE_LOG("server/io", warn,
+              "a group is not taken over: another member knows a later record than the meta server group={} epoch={}{}",
+              group.id, group.record.epoch, *more);
+  co_return true;
+}
+
 job::Task<void> Mirrors::take_over(MirrorGroup& group) {
+  const std::uint64_t known = group.record.epoch;
+  const bool better = co_await others_know_better(group);
+  if (better || group.record.epoch != known || !must_take_over(group)) co_return;
   // Until the outcome is known nothing of the present epoch is acknowledged.
   group.accusing = true;
   wire::ChangeGroupRequest request;
@@ -324,6 +345,22 @@ job::Task<void> Mirrors::take_over(MirrorGroup& group) {
   group.accusing = false;
   group.heard = parts_.executor.now();
   co_await accept_later(group);
+}
+
+/// The meta server's record is older than the one that this member accepts. It is told the later one.
+job::Task<void> Mirrors::report(TargetId id) {
+  const MirrorGroup* const group = find(id);
+  if (group == nullptr || group->accepted != group->record.epoch) co_return;
+  wire::ChangeGroupRequest request;
+  request.from_epoch = group->record.epoch;
+  request.by = group->self;
+  request.next = group->record;
+  if (request.next.find(request.by) == nullptr) co_return;
+  const auto reply = co_await group_records_->change(std::move(request), stopping_);
+  if (reply) co_return;
+  if (const auto more = group_records_log_.admit())
+    SPATE_LOG("server/io", error, "the meta server has an older record of a group and keeps it group={} error={}{}", id,
+              reply.error(), *more);
 }
 
 void Mirrors::begin_term(MirrorGroup& group) {

@@ -110,6 +110,25 @@ job::Task<Result<wire::ChangeGroupReply>> DataGroups::change(wire::ChangeGroupRe
   }
 }
 
+/// A member knows a later record than this store, which can only be an older copy of itself. While the member serves
+/// in the store's record, nothing can have been acknowledged since the copy was put back: the others would have needed
+/// this member. So the later record holds.
+Result<void> DataGroups::check_report(const DataGroup& now, const DataGroup& later, TargetId by) {
+  SPATE_TRY(std::ignore, check_group(later));
+  const bool holds = now.serves(by) && later.serves(by);
+  if (told_.insert(later.id).second) {
+    SPATE_LOG("server/meta", error,
+              "the meta store is an older copy of itself: a member knows a later record of a group group={} epoch={} "
+              "later={} by={} taken={}",
+              later.id.value, now.epoch, later.epoch, by.value, holds);
+  }
+  if (holds) return {};
+  return Error::told(Errc::kInvalidArgument,
+                     "the meta server's record of group " + std::to_string(later.id.value) +
+                         " is older than that of a member, which does not serve in both: the meta store is an older "
+                         "copy of itself, and nobody can say which of the two records holds");
+}
+
 /// False: another change came between, try again.
 job::Task<Result<bool>> DataGroups::try_change(const wire::ChangeGroupRequest& request, wire::ChangeGroupReply& reply) {
   const StoreKey key = data_group_key(request.next.id);
@@ -119,7 +138,10 @@ job::Task<Result<bool>> DataGroups::try_change(const wire::ChangeGroupRequest& r
   if (!read.value) co_return Error::told(Errc::kNotFound, "there is no such group of targets");
   SPATE_CO_TRY(reply.now, decode_record<DataGroup>(*read.value));
   reply.made = reply.now == request.next;
-  if (reply.made || reply.now.epoch != request.from_epoch) {
+  const bool reports = request.from_epoch == request.next.epoch;
+  if (reports && reply.now.epoch < request.next.epoch) {
+    SPATE_CO_TRY(std::ignore, check_report(reply.now, request.next, request.by));
+  } else if (reply.made || reply.now.epoch != request.from_epoch) {
     // Another request may have committed it a moment ago, and nobody acts on a record that a crash could take back.
     const DataGroup* const durable = find(reply.now.id);
     if (durable != nullptr && *durable == reply.now) co_return true;
@@ -128,11 +150,14 @@ job::Task<Result<bool>> DataGroups::try_change(const wire::ChangeGroupRequest& r
     use(reply.now);
     co_return true;
   }
-  SPATE_CO_TRY(std::ignore, check_change(reply.now, request.next, request.by));
+  if (!reports) {
+    SPATE_CO_TRY(std::ignore, check_change(reply.now, request.next, request.by));
+  }
   transaction.put(key, encoded(request.next));
   const auto done = co_await transaction.commit(trove::Durability::kMachine);
   if (done.status == Errc::kConflict) co_return false;
   if (done.status != Errc::kOk) co_return Error(done.status, "data groups of the meta store");
+  told_.erase(request.next.id);
   SPATE_LOG("server/meta", info, "data group changed group={} epoch={} primary={} serving={} members={} by={}",
             request.next.id.value, request.next.epoch, request.next.primary.value, request.next.serving(),
             request.next.members.size(), request.by.value);

@@ -43,6 +43,7 @@ class DataGroups {
   job::Task<Result<void>> make(std::set<std::vector<TargetId>> lists, job::StopToken stop);
 
  private:
+  Result<void> check_report(const DataGroup& now, const DataGroup& later, TargetId by);
   job::Task<Result<bool>> try_change(const wire::ChangeGroupRequest& request, wire::ChangeGroupReply& reply);
   void use(DataGroup group);
   void forget_members(const DataGroup& group);
@@ -51,6 +52,7 @@ class DataGroups {
   const MetaParts& parts_;
   std::map<TargetId, DataGroup> groups_;
   std::map<std::vector<TargetId>, TargetId> by_members_;  // of groups with the same members, one
+  std::set<TargetId> told_;                               // groups with a later record at a member; the log has them
   job::Semaphore making_;
 };
 
