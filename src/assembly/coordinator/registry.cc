@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 
 #include "base/secret_file.h"
 #include "coord/etcd/etcd_coordinator.h"
@@ -14,6 +15,9 @@ namespace spate::assembly {
 
 #ifdef SPATE_COORD_ETCD
 namespace {
+
+/// A change of the members takes longer than one of a record: it is synced, and waits for the members.
+constexpr Duration kMemberTimeout = std::chrono::seconds(5);
 
 /// The prefix of all keys of a file system.
 std::string prefix_of(FsId fs) {
@@ -34,10 +38,7 @@ Result<coord::HttpTls> tls_files_in(const std::string& folder) {
   return files;
 }
 
-}  // namespace
-
-Result<std::unique_ptr<coord::Coordinator>> make_coordinator(const config::FileSystemConfig& config,
-                                                             job::Executor& executor) {
+Result<coord::EtcdOptions> etcd_options(const config::FileSystemConfig& config) {
   SPATE_TRY(std::ignore, coord::HttpClient::check());
   coord::EtcdOptions options;
   options.urls = config.meta.coordinator;
@@ -45,13 +46,40 @@ Result<std::unique_ptr<coord::Coordinator>> make_coordinator(const config::FileS
   if (!config.meta.coordinator_tls.empty()) {
     SPATE_TRY(options.tls, tls_files_in(config.meta.coordinator_tls));
   }
+  return options;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<coord::Coordinator>> make_coordinator(const config::FileSystemConfig& config,
+                                                             job::Executor& executor) {
+  SPATE_TRY(auto options, etcd_options(config));
   return std::unique_ptr<coord::Coordinator>(std::make_unique<coord::EtcdCoordinator>(std::move(options), executor));
 }
+
+Result<std::unique_ptr<coord::Voters>> make_voters(const config::FileSystemConfig& config, job::Executor& executor) {
+  SPATE_TRY(auto options, etcd_options(config));
+  options.timeout = kMemberTimeout;
+  return std::unique_ptr<coord::Voters>(std::make_unique<coord::EtcdCoordinator>(std::move(options), executor));
+}
 #else
-Result<std::unique_ptr<coord::Coordinator>> make_coordinator(const config::FileSystemConfig& /*config*/,
-                                                             job::Executor& /*executor*/) {
+namespace {
+
+Error no_libcurl() {
   return Error::told(Errc::kNotSupported,
                      "this build of spated cannot ask etcd (meta.coordinator): it was built without libcurl");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<coord::Coordinator>> make_coordinator(const config::FileSystemConfig& /*config*/,
+                                                             job::Executor& /*executor*/) {
+  return no_libcurl();
+}
+
+Result<std::unique_ptr<coord::Voters>> make_voters(const config::FileSystemConfig& /*config*/,
+                                                   job::Executor& /*executor*/) {
+  return no_libcurl();
 }
 #endif
 

@@ -6,6 +6,7 @@
 
 #include "config/filesystem_config.h"
 #include "coord/coordinator.h"
+#include "coord/voters.h"
 #include "job/executor.h"
 
 namespace spate::assembly {
@@ -15,5 +16,7 @@ namespace spate::assembly {
 /// meta.coordinator_tls. The executor outlives it.
 Result<std::unique_ptr<coord::Coordinator>> make_coordinator(const config::FileSystemConfig& config,
                                                              job::Executor& executor);
+/// The members of that etcd cluster. Errors as above.
+Result<std::unique_ptr<coord::Voters>> make_voters(const config::FileSystemConfig& config, job::Executor& executor);
 
 }  // namespace spate::assembly

@@ -31,6 +31,13 @@ std::string text_in(const Json& object, const char* name) {
   return found != nullptr && found->is_string() ? found->get<std::string>() : std::string();
 }
 
+/// The first text of a list; empty if there is none.
+std::string first_text_in(const Json& object, const char* name) {
+  const Json* const found = find(object, name);
+  const bool good = found != nullptr && found->is_array() && !found->empty() && found->front().is_string();
+  return good ? found->front().get<std::string>() : std::string();
+}
+
 /// Null unless it is an object.
 Json parse(std::string_view body) {
   Json answer = Json::parse(body, nullptr, false);
@@ -113,6 +120,12 @@ std::string txn_request(std::string_view prefix, const Change& change) {
   return out + "]}";
 }
 
+std::string add_member_request(std::string_view peer_url) {
+  return Json{{"peerURLs", {peer_url}}, {"isLearner", true}}.dump();
+}
+
+std::string member_request(std::uint64_t id) { return R"({"ID":")" + std::to_string(id) + "\"}"; }
+
 Result<Snapshot> range_answer(std::string_view prefix, std::string_view body) {
   const Json answer = parse(body);
   Snapshot out;
@@ -139,6 +152,24 @@ Result<std::uint64_t> txn_answer(std::string_view body) {
   const Json* const succeeded = find(answer, "succeeded");
   if (succeeded == nullptr || *succeeded != true) return Errc::kConflict;
   return revision;
+}
+
+Result<std::vector<Voter>> members_answer(std::string_view body) {
+  const Json answer = parse(body);
+  const Json* const members = find(answer, "members");
+  if (members == nullptr || !members->is_array()) return strange();
+  std::vector<Voter> voters;
+  for (const Json& member : *members) {
+    Voter voter;
+    SPATE_TRY(voter.id, number_in(member, "ID"));
+    voter.name = text_in(member, "name");
+    voter.peer_url = first_text_in(member, "peerURLs");
+    voter.client_url = first_text_in(member, "clientURLs");
+    const Json* const learner = find(member, "isLearner");
+    voter.learner = learner != nullptr && *learner == true;
+    voters.push_back(std::move(voter));
+  }
+  return voters;
 }
 
 std::string error_text(std::string_view body) {

@@ -49,6 +49,23 @@ TEST(EtcdCodec, InvalidAnswersAreRefused) {
   EXPECT_ERRC(range_answer("/", R"({"header":{"revision":"1"},"kvs":{}})"), Errc::kProtocol);
 }
 
+TEST(EtcdCodec, RequestsThatChangeTheMembers) {
+  EXPECT_EQ(add_member_request("https://[::1]:7403"), R"({"isLearner":true,"peerURLs":["https://[::1]:7403"]})");
+  EXPECT_EQ(member_request(18446744073709551615U), R"({"ID":"18446744073709551615"})");
+}
+
+TEST(EtcdCodec, MembersOfTheCluster) {
+  const auto voters = members_answer(R"({"header":{"revision":"3"},"members":[
+      {"ID":"7","name":"etcd-1","peerURLs":["https://a:2"],"clientURLs":["https://a:1"]},
+      {"ID":"9","peerURLs":["https://b:2"],"isLearner":true}]})");
+  ASSERT_OK(voters);
+  const std::vector<Voter> expected{{7, "etcd-1", "https://a:2", "https://a:1", false},
+                                    {9, "", "https://b:2", "", true}};
+  EXPECT_EQ(*voters, expected);
+  for (const char* text : {"", "{}", R"({"members":3})", R"({"members":[3]})", R"({"members":[{"ID":"x"}]})"})
+    EXPECT_ERRC(members_answer(text), Errc::kProtocol) << text;
+}
+
 TEST(EtcdCodec, DeeplyNestedAnswerIsRefused) { EXPECT_ERRC(txn_answer(std::string(100'000, '[')), Errc::kProtocol); }
 
 TEST(EtcdCodec, TransactionThatDidNotSucceedIsAConflict) {

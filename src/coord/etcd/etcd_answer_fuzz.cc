@@ -10,6 +10,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view body(reinterpret_cast<const char*>(data), size);
   std::ignore = coord::range_answer("/spate/", body);
   std::ignore = coord::txn_answer(body);
+  std::ignore = coord::members_answer(body);
   std::ignore = coord::error_text(body);
   return 0;
 }

@@ -80,4 +80,47 @@ job::Task<Result<std::uint64_t>> EtcdCoordinator::change(Change change, job::Sto
   co_return last;
 }
 
+/// Asks one member after the other until one carries the request out. That a request of these may be carried out twice
+/// does no harm: the second time etcd refuses it.
+job::Task<Result<std::string>> EtcdCoordinator::ask_all(std::string path, std::string body, job::StopToken stop) {
+  Error last(Errc::kUnreachable);
+  for (std::size_t tried = 0; tried < options_.urls.size() && !stop.stopped(); ++tried) {
+    auto answer = co_await ask(path, body, stop);
+    if (answer && answer->status == kGood) co_return std::move(answer->body);
+    // A refusal tells more than that another member does not answer.
+    if (answer) last = Error::told(Errc::kTryAgain, "etcd: " + error_text(answer->body));
+    if (!answer && last.code() != Errc::kTryAgain) last = std::move(answer).error();
+    ++member_;
+  }
+  co_return last;
+}
+
+job::Task<Result<std::vector<Voter>>> EtcdCoordinator::list(job::StopToken stop) {
+  std::string path = "/v3/cluster/member/list";
+  std::string body = "{}";
+  SPATE_CO_TRY(const std::string answer, co_await ask_all(std::move(path), std::move(body), stop));
+  co_return members_answer(answer);
+}
+
+job::Task<Result<void>> EtcdCoordinator::add(std::string peer_url, job::StopToken stop) {
+  std::string path = "/v3/cluster/member/add";
+  std::string body = add_member_request(peer_url);
+  SPATE_CO_TRY(std::ignore, co_await ask_all(std::move(path), std::move(body), stop));
+  co_return Result<void>();
+}
+
+job::Task<Result<void>> EtcdCoordinator::promote(std::uint64_t id, job::StopToken stop) {
+  std::string path = "/v3/cluster/member/promote";
+  std::string body = member_request(id);
+  SPATE_CO_TRY(std::ignore, co_await ask_all(std::move(path), std::move(body), stop));
+  co_return Result<void>();
+}
+
+job::Task<Result<void>> EtcdCoordinator::remove(std::uint64_t id, job::StopToken stop) {
+  std::string path = "/v3/cluster/member/remove";
+  std::string body = member_request(id);
+  SPATE_CO_TRY(std::ignore, co_await ask_all(std::move(path), std::move(body), stop));
+  co_return Result<void>();
+}
+
 }  // namespace spate::coord

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "coord/coordinator.h"
 #include "coord/etcd/http.h"
+#include "coord/voters.h"
 #include "job/executor.h"
 
 namespace spate::coord {
@@ -23,14 +24,20 @@ struct EtcdOptions {
 /// Asks the member that answered last, then the others, each for EtcdOptions::timeout. A change goes to another member
 /// only if it cannot have reached the one before. One executor, which outlives it; destroyed when no call is under way.
 /// The destructor ends the requests that stopped calls have left.
-class EtcdCoordinator final : public Coordinator {
+class EtcdCoordinator final : public Coordinator, public Voters {
  public:
   EtcdCoordinator(EtcdOptions options, job::Executor& executor);
 
   job::Task<Result<Snapshot>> read(std::string prefix, job::StopToken stop) override;
   job::Task<Result<std::uint64_t>> change(Change change, job::StopToken stop) override;
 
+  job::Task<Result<std::vector<Voter>>> list(job::StopToken stop) override;
+  job::Task<Result<void>> add(std::string peer_url, job::StopToken stop) override;
+  job::Task<Result<void>> promote(std::uint64_t id, job::StopToken stop) override;
+  job::Task<Result<void>> remove(std::uint64_t id, job::StopToken stop) override;
+
  private:
+  job::Task<Result<std::string>> ask_all(std::string path, std::string body, job::StopToken stop);
   job::Task<Result<HttpAnswer>> ask(std::string path, std::string body, job::StopToken stop);
 
   const EtcdOptions options_;

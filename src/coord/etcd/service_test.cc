@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // EtcdCoordinator with members of etcd that run on this machine.
+#include <algorithm>
+
 #include "base/expect.h"
 #include "coord/etcd/etcd_coordinator.h"
 #include "coord/etcd/etcd_fixture.h"
@@ -118,6 +120,28 @@ TEST_F(EtcdServiceTest, WithoutMembersARequestSoonFails) {
   coordinator_ = std::make_unique<EtcdCoordinator>(EtcdOptions{{"http://127.0.0.1:1"}}, executor_);
   EXPECT_ERRC(read("k"), Errc::kUnreachable);
   EXPECT_ERRC(put("k", "v", 0), Errc::kUnreachable);
+}
+
+/// A member is added without a vote, so the others go on before it has started; it can be taken out again.
+TEST_F(EtcdServiceTest, AMemberIsAddedAndRemoved) {
+  start(1);
+  const std::string peer = "http://127.0.0.1:9";
+  ASSERT_OK(executor_.run(coordinator_->add(peer, {})));
+  EXPECT_ERRC(executor_.run(coordinator_->add(peer, {})), Errc::kTryAgain);  // it is there already
+  auto voters = executor_.run(coordinator_->list({}));
+  ASSERT_OK(voters);
+  ASSERT_EQ(voters->size(), 2U);
+  std::ranges::sort(*voters, {}, &Voter::learner);
+  EXPECT_EQ(voters->front().name, "m0");
+  EXPECT_EQ(voters->back().peer_url, peer);
+  EXPECT_TRUE(voters->back().learner);
+  EXPECT_EQ(voters->back().name, "");
+  EXPECT_ERRC(executor_.run(coordinator_->promote(voters->back().id, {})), Errc::kTryAgain);  // it has no records yet
+  EXPECT_OK(put("group/1", "one", 0));
+  ASSERT_OK(executor_.run(coordinator_->remove(voters->back().id, {})));
+  voters = executor_.run(coordinator_->list({}));
+  ASSERT_OK(voters);
+  EXPECT_EQ(voters->size(), 1U);
 }
 
 }  // namespace
