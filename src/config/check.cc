@@ -150,8 +150,8 @@ void check_cluster(const FileSystemConfig& config, std::vector<Problem>& out) {
     out.push_back({"metrics.port", "server " + std::to_string(*ids.rbegin()) + " would have a port beyond 65535"});
   check_group(config, metas, out);
   if (metas == 0) out.push_back({"", "no server has the meta role: give one [[servers]] roles = [\"meta\"]"});
-  // One meta server alone: a machine that joined. It learns of the io servers from the meta server.
-  if (ios == 0 && config.servers.size() > 1)
+  // Meta servers alone: a machine that joined. It learns of the io servers from the one that leads.
+  if (ios == 0 && config.servers.size() > 1 && (metas < config.servers.size() || config.meta.coordinator.empty()))
     out.push_back({"", "no server has the io role: give one or more [[servers]] roles = [\"io\"]"});
   if (config.servers.size() > kMaxServers) out.push_back({"", "more than " + std::to_string(kMaxServers) + " servers"});
 }

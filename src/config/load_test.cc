@@ -196,6 +196,18 @@ TEST(Load, ContradictionsAreReported) {
   EXPECT_THAT(mistakes("\"/abs\"", "\"./meta1\""), HasSubstr("folder /etc/spate/meta1 is used twice, by server 1 too"));
 }
 
+TEST(Load, AMachineThatJoinedNamesOnlyMetaServers) {
+  std::string text(kGood);
+  text.resize(text.rfind("[[servers]]"));
+  const std::string other =
+      "[[servers]]\nid = 3\nurls = [\"tcp://127.0.0.1:7405\"]\nroles = [\"meta\"]\nkeyval = \"meta3\"\n";
+  EXPECT_OK(load(input(text)));
+  EXPECT_OK(load(input(text + other + "[meta]\ncoordinator = [\"http://127.0.0.1:2379\"]\n")));
+  const auto refused = load(input(text + other));
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message(), HasSubstr("no server has the io role"));
+}
+
 TEST(Load, AllNamesOfTheOwnMachineCountAsOneMachine) {
   EXPECT_THAT(mistakes("127.0.0.1:7401", "localhost:7400"),
               HasSubstr("tcp://localhost:7400 is also an address of server 1"));
