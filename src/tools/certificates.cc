@@ -3,16 +3,22 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <openssl/core_names.h>
 #include <openssl/ec.h>
 #include <openssl/err.h>
+#include <openssl/param_build.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <memory>
+#include <string_view>
+
+#include "base/kdf.h"
 
 namespace spate::tools {
 namespace {
@@ -21,6 +27,12 @@ constexpr long kDays = 36500;  // the certificates need not expire: a member is 
 
 struct Free {
   void operator()(EVP_PKEY* key) const { ::EVP_PKEY_free(key); }
+  void operator()(EVP_PKEY_CTX* context) const { ::EVP_PKEY_CTX_free(context); }
+  void operator()(EC_GROUP* group) const { ::EC_GROUP_free(group); }
+  void operator()(EC_POINT* point) const { ::EC_POINT_free(point); }
+  void operator()(BIGNUM* number) const { ::BN_clear_free(number); }
+  void operator()(OSSL_PARAM_BLD* builder) const { ::OSSL_PARAM_BLD_free(builder); }
+  void operator()(OSSL_PARAM* parameters) const { ::OSSL_PARAM_free(parameters); }
   void operator()(X509* certificate) const { ::X509_free(certificate); }
   void operator()(X509_EXTENSION* extension) const { ::X509_EXTENSION_free(extension); }
   void operator()(std::FILE* file) const { std::ignore = std::fclose(file); }
@@ -40,6 +52,50 @@ Result<PrivateKey> new_key() {
   PrivateKey key(::EVP_EC_gen("P-256"));
   if (key == nullptr) return ssl_error("make a key");
   return key;
+}
+
+/// The private number of a key of P-256. Source: FIPS 186-5, sec. A.2.1, with HKDF for the random bits.
+std::unique_ptr<BIGNUM, Free> derived_number(const EC_GROUP& group, const Key& secret) {
+  constexpr std::string_view kSalt = "spate etcd authority 1";
+  constexpr std::size_t kBytes = 40;  // 64 bits more than the order has, so that the remainder is uniform
+  const Key key = hkdf_extract(as_bytes(kSalt), secret);
+  std::array<std::byte, kBytes> bits{};
+  hkdf_expand(key, as_bytes(kSalt), bits);
+  std::unique_ptr<BIGNUM, Free> number(
+      ::BN_bin2bn(reinterpret_cast<const unsigned char*>(bits.data()), kBytes, nullptr));
+  std::unique_ptr<BIGNUM, Free> most(::BN_dup(::EC_GROUP_get0_order(&group)));
+  const std::unique_ptr<BN_CTX, decltype(&::BN_CTX_free)> room(::BN_CTX_new(), &::BN_CTX_free);
+  const bool good = number != nullptr && most != nullptr && room != nullptr && ::BN_sub_word(most.get(), 1) == 1 &&
+                    ::BN_nnmod(number.get(), number.get(), most.get(), room.get()) == 1 &&
+                    ::BN_add_word(number.get(), 1) == 1;
+  if (!good) number.reset();
+  return number;
+}
+
+Result<PrivateKey> derived_key(const Key& secret) {
+  const std::unique_ptr<EC_GROUP, Free> group(::EC_GROUP_new_by_curve_name(NID_X9_62_prime256v1));
+  if (group == nullptr) return ssl_error("make a key");
+  const std::unique_ptr<BIGNUM, Free> number = derived_number(*group, secret);
+  const std::unique_ptr<EC_POINT, Free> point(::EC_POINT_new(group.get()));
+  std::array<unsigned char, 65> public_part{};
+  const bool computed = number != nullptr && point != nullptr &&
+                        ::EC_POINT_mul(group.get(), point.get(), number.get(), nullptr, nullptr, nullptr) == 1 &&
+                        ::EC_POINT_point2oct(group.get(), point.get(), POINT_CONVERSION_UNCOMPRESSED,
+                                             public_part.data(), public_part.size(), nullptr) == public_part.size();
+  const std::unique_ptr<OSSL_PARAM_BLD, Free> builder(::OSSL_PARAM_BLD_new());
+  const bool built =
+      computed && builder != nullptr &&
+      ::OSSL_PARAM_BLD_push_utf8_string(builder.get(), OSSL_PKEY_PARAM_GROUP_NAME, "prime256v1", 0) == 1 &&
+      ::OSSL_PARAM_BLD_push_BN(builder.get(), OSSL_PKEY_PARAM_PRIV_KEY, number.get()) == 1 &&
+      ::OSSL_PARAM_BLD_push_octet_string(builder.get(), OSSL_PKEY_PARAM_PUB_KEY, public_part.data(),
+                                         public_part.size()) == 1;
+  const std::unique_ptr<OSSL_PARAM, Free> parameters(built ? ::OSSL_PARAM_BLD_to_param(builder.get()) : nullptr);
+  const std::unique_ptr<EVP_PKEY_CTX, Free> context(::EVP_PKEY_CTX_new_from_name(nullptr, "EC", nullptr));
+  EVP_PKEY* made = nullptr;
+  const bool good = parameters != nullptr && context != nullptr && ::EVP_PKEY_fromdata_init(context.get()) == 1 &&
+                    ::EVP_PKEY_fromdata(context.get(), &made, EVP_PKEY_KEYPAIR, parameters.get()) == 1;
+  if (!good) return ssl_error("derive a key");
+  return PrivateKey(made);
 }
 
 /// Makes a file that only its owner may read and write. Replaces an earlier file.
@@ -125,8 +181,9 @@ Result<std::pair<PrivateKey, Certificate>> load_authority(const std::string& fol
 
 }  // namespace
 
-Result<void> make_authority(const std::string& folder) {
-  SPATE_TRY(const PrivateKey key, new_key());
+namespace {
+
+Result<void> write_authority(const std::string& folder, const PrivateKey& key) {
   SPATE_TRY(const Certificate certificate, blank(key, "Spate coordinator"));
   const bool good = ::X509_set_issuer_name(certificate.get(), ::X509_get_subject_name(certificate.get())) == 1 &&
                     add_extension(certificate, certificate, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") &&
@@ -135,6 +192,18 @@ Result<void> make_authority(const std::string& folder) {
   if (!good) return ssl_error("make an authority");
   SPATE_TRY(std::ignore, write_key(folder + "/" + kAuthorityKeyFile, key));
   return write_certificate(folder + "/" + kAuthorityFile, certificate);
+}
+
+}  // namespace
+
+Result<void> make_authority(const std::string& folder) {
+  SPATE_TRY(const PrivateKey key, new_key());
+  return write_authority(folder, key);
+}
+
+Result<void> derive_authority(const std::string& folder, const Key& server_key) {
+  SPATE_TRY(const PrivateKey key, derived_key(server_key));
+  return write_authority(folder, key);
 }
 
 Result<void> make_certificate(const std::string& folder, const std::vector<std::string>& hosts) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/checksum.h"
 #include "base/result.h"
 
 namespace spate::tools {
@@ -18,6 +19,9 @@ inline constexpr const char* kCertificateKeyFile = "key.pem";
 
 /// Makes an authority in the folder, which exists. Keys have mode 0600.
 Result<void> make_authority(const std::string& folder);
+/// The same with a key that is derived from the file system's server key: machines that hold the server key make the
+/// same authority, and send each other no secret.
+Result<void> derive_authority(const std::string& folder, const Key& server_key);
 /// Makes a certificate, signed by the folder's authority, for these host names and IP addresses. `hosts` is not empty.
 Result<void> make_certificate(const std::string& folder, const std::vector<std::string>& hosts);
 

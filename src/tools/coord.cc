@@ -1,8 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // `spate coord`: the etcd cluster that says which of several meta servers leads.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "assembly/coordinator/registry.h"
+#include "config/load.h"
 #include "tools/commands.h"
 #include "tools/coord_restore.h"
 #include "tools/etcd_members.h"
+#include "tools/probe.h"
+#include "tools/text.h"
 
 namespace spate::tools {
 namespace {
@@ -13,6 +22,63 @@ struct CoordOptions {
   std::vector<std::string> without;
 };
 
+/// The cluster of the file system in use, and what it takes to ask it.
+struct Cluster {
+  SystemClock clock;
+  job::Executor executor{clock};
+  std::unique_ptr<coord::Voters> voters;
+};
+
+Result<void> open_cluster(Context& context, Cluster& cluster) {
+  SPATE_TRY(const std::string file, context.config_file());
+  SPATE_TRY(const auto loaded, config::load_file(file, {}));
+  if (loaded.config.meta.coordinator.empty())
+    return Error::told(Errc::kNotSupported, "this file system has a single meta server and no etcd");
+  SPATE_TRY(cluster.voters, assembly::make_voters(loaded.config, cluster.executor));
+  return {};
+}
+
+std::string state_of(const coord::Voter& voter) {
+  if (voter.name.empty()) return "has not started yet";
+  const std::string host = voter.client_url.substr(std::min(voter.client_url.find("://"), voter.client_url.size()));
+  return std::string(answers({"tcp" + host}) ? "up" : "DOWN nobody listens there") +
+         (voter.learner ? ", no vote yet" : "");
+}
+
+int list_voters(Context& context) {
+  Cluster cluster;
+  const auto opened = open_cluster(context, cluster);
+  const auto voters = opened ? cluster.executor.run(cluster.voters->list({})) : opened.error();
+  if (!voters) return context.fail(voters.error());
+  nlohmann::json rows = nlohmann::json::array();
+  for (const coord::Voter& voter : *voters) {
+    const std::string url = voter.client_url.empty() ? voter.peer_url : voter.client_url;
+    const std::string state = state_of(voter);
+    if (!context.json) print(fmt::format("{:<16} {:<28} {}\n", printable(voter.name), printable(url), state));
+    rows.push_back(
+        {{"name", printable(voter.name)}, {"url", printable(url)}, {"votes", !voter.learner}, {"state", state}});
+  }
+  if (context.json) context.print_json(std::move(rows));
+  return kExitOk;
+}
+
+int remove_voter(Context& context, const std::string& name) {
+  Cluster cluster;
+  const auto opened = open_cluster(context, cluster);
+  const auto voters = opened ? cluster.executor.run(cluster.voters->list({})) : opened.error();
+  if (!voters) return context.fail(voters.error());
+  const auto found = std::ranges::find(*voters, name, &coord::Voter::name);
+  if (found == voters->end()) return context.fail("etcd has no member \"" + name + "\": `spate coord list` shows all");
+  const auto removed = cluster.executor.run(cluster.voters->remove(found->id, {}));
+  if (!removed) return context.fail(removed.error());
+  if (context.json) {
+    context.print_json({{"removed", name}});
+  } else if (!context.quiet) {
+    print(name + " has no vote any more.\n");
+  }
+  return kExitOk;
+}
+
 int run_coord(Context& context, const CoordOptions& options) {
   if (options.action == "run") {
     if (options.words.size() != 2) return context.usage("coord run takes a folder and the name of a member");
@@ -22,7 +88,15 @@ int run_coord(Context& context, const CoordOptions& options) {
     if (!options.words.empty()) return context.usage("coord restore takes no words");
     return restore_record(context, options.without);
   }
-  return context.usage("coord takes restore, not \"" + options.action + "\"");
+  if (options.action == "list") {
+    if (!options.words.empty()) return context.usage("coord list takes no words");
+    return list_voters(context);
+  }
+  if (options.action == "remove") {
+    if (options.words.size() != 1) return context.usage("coord remove takes the name of a member");
+    return remove_voter(context, options.words.front());
+  }
+  return context.usage("coord takes list, remove or restore, not \"" + options.action + "\"");
 }
 
 }  // namespace
@@ -32,16 +106,21 @@ Command make_coord() {
   Command command;
   command.name = "coord";
   command.group = "Start and stop";
-  command.summary = "restore the record in etcd that says which meta server leads";
+  command.summary = "the members of etcd, and its record of which meta server leads";
   command.details =
+      "coord list\n"
+      "Shows the members of the etcd cluster.\n"
+      "coord remove NAME\n"
+      "Takes the vote of a member whose machine is gone for good, so that the others need fewer votes.\n"
       "coord restore\n"
       "Recreates the record from the stores of the meta servers, after etcd has lost its data or was restored from\n"
       "an older copy. All meta servers must run, since it asks each of them; --without names one that is gone for\n"
       "good. The server that holds the most leads, and the others receive what they lack. Clients continue. A\n"
       "correct record is not changed. The command needs the server key. (`coord run` is for `spate up`: it keeps a\n"
-      "member of etcd running.)";
-  command.positionals = {{"ACTION", "restore, or run", &options->action, true, {"restore", "run"}},
-                         {"WORD", "run: a folder and the name of a member", &options->words}};
+      "member of etcd running.) All but `run` need the certificates or keys of a machine with servers.";
+  command.positionals = {
+      {"ACTION", "list, remove, restore, or run", &options->action, true, {"list", "remove", "restore", "run"}},
+      {"WORD", "remove: the name of a member; run: a folder and a name", &options->words}};
   command.options = {{"--without", "number of a meta server that is gone for good", &options->without}};
   command.run = [options](Context& context) { return run_coord(context, *options); };
   return command;

@@ -19,6 +19,7 @@
 #include "config/describe.h"
 #include "config/key_file.h"
 #include "tools/etcd_members.h"
+#include "tools/meta_addresses.h"
 #include "tools/port_holder.h"
 #include "tools/text_file.h"
 
@@ -27,7 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kJoined = "joined";  // a file in a folder that `spate join` made
+constexpr std::string_view kJoined = "joined";  // a file: some servers are on other machines
 constexpr const char* kUsualHost = "127.0.0.1";
 
 std::string unformatted_path(const std::string& folder, ServerId server) {
@@ -65,6 +66,16 @@ bool is_ours(const std::string& name) {
   constexpr std::array<std::string_view, 7> kNames = {"keys",  "coord",      "run",           "log",
                                                       kJoined, "spate.toml", "spate.toml.new"};
   return name.starts_with("server-") || std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+}
+
+/// A meta server of another machine.
+config::ServerConfig meta_elsewhere(const std::string& folder, std::uint32_t id, const std::string& url) {
+  config::ServerConfig meta;
+  meta.id = ServerId(id);
+  meta.urls = {url};
+  meta.roles.meta = true;
+  meta.keyval = folder + "/" + server_name(meta.id) + "/keyval";  // required, and used on that machine alone
+  return meta;
 }
 
 /// Whether a server's folder has anything but the mark of a new one: that is data.
@@ -169,13 +180,20 @@ Result<config::FileSystemConfig> planned_config(const DeploymentPlan& plan, FsId
   config.fs.server_key_file = keys[1];
   config.defaults.replicas = plan.replicas;
   if (plan.shm) config.flow.bypass = config.client.bypass = config::Bypass::kWrite;
-  for (std::uint32_t number = 1; number <= plan.meta_servers + plan.io_servers; ++number) {
+  const std::uint32_t count = plan.meta_servers + (plan.metas_elsewhere.empty() ? plan.io_servers : 0);
+  for (std::uint32_t number = 1; number <= count; ++number) {
     config::ServerConfig server = make_server(plan, number);
     server.trove = plan.trove;
     config.servers.push_back(std::move(server));
   }
+  for (std::size_t i = 0; i < plan.metas_elsewhere.size(); ++i) {
+    const auto number = static_cast<std::uint32_t>(plan.meta_servers + 1 + i);
+    const std::string address = (plan.tls ? "tcp+tls://" : "tcp://") + plan.metas_elsewhere[i];
+    config.servers.push_back(meta_elsewhere(plan.folder, number, address));
+  }
   for (const EtcdMember& member : members_of_plan(plan)) config.meta.coordinator.push_back(client_url(member));
   if (plan.etcd_members > 0) config.meta.coordinator_tls = certificates_folder(plan.folder);
+  if (!plan.metas_elsewhere.empty()) set_coordinator(config, plan.folder, ServerId(1));
   return with_settings(config, plan.folder, plan.settings);
 }
 
@@ -188,34 +206,40 @@ Result<void> write_config(const std::string& folder, const config::FileSystemCon
   return replace_file(config_path(folder), config::to_toml(config));
 }
 
+Result<void> mark_joined(const std::string& folder) {
+  return write_file(folder + "/" + std::string(kJoined), "Some of the servers are on other machines.\n");
+}
+
 Result<void> create_deployment(const DeploymentPlan& plan, Random& random) {
   SPATE_TRY(const config::FileSystemConfig config, planned_config(plan, FsId(random.next() | 1U)));
   for (const char* sub : {"/keys", "/log"}) {
     SPATE_TRY(std::ignore, make_folder(plan.folder + sub));
   }
   SPATE_TRY(std::ignore, create_keys(plan.folder, random));
-  if (plan.etcd_members > 0) {
+  if (!plan.metas_elsewhere.empty()) {
+    SPATE_TRY(std::ignore, create_first_member(plan.folder, config, member_beside(config.servers.front())));
+    SPATE_TRY(std::ignore, mark_joined(plan.folder));
+  } else if (plan.etcd_members > 0) {
     SPATE_TRY(std::ignore, create_members(plan.folder, config.fs.id, members_of_plan(plan)));
   }
   for (const config::ServerConfig& server : config.servers) {
+    const bool elsewhere = server.roles.meta && server.id.value > plan.meta_servers;
+    if (elsewhere) continue;
     SPATE_TRY(std::ignore, prepare_server(plan.folder, server.id));
   }
   return write_config(plan.folder, config);  // last, and atomically: if it exists, everything else exists
 }
 
-Result<void> create_joined(const std::string& folder, const JoinToken& token, const std::string& meta_url,
-                           const std::vector<config::Override>& settings) {
+Result<void> create_joined(const std::string& folder, const JoinToken& token, const std::vector<std::string>& meta_urls,
+                           ServerId own, const std::vector<config::Override>& settings) {
   const auto keys = key_paths(folder);
   config::FileSystemConfig config;
   config.fs.id = token.fs;
   config.fs.client_key_file = keys[0];
   config.fs.server_key_file = keys[1];
-  config::ServerConfig meta;
-  meta.id = token.meta;
-  meta.urls = {meta_url};
-  meta.roles.meta = true;
-  meta.keyval = folder + "/" + server_name(token.meta) + "/keyval";  // required, and used on that machine alone
-  config.servers.push_back(std::move(meta));
+  for (std::uint32_t i = 0; i < meta_urls.size(); ++i)
+    config.servers.push_back(meta_elsewhere(folder, token.meta.value + i, meta_urls[i]));
+  if (meta_urls.size() > 1) set_coordinator(config, folder, own);
   SPATE_TRY(const config::FileSystemConfig whole, with_settings(config, folder, settings));
   for (const char* sub : {"/keys", "/log"}) {
     SPATE_TRY(std::ignore, make_folder(folder + sub));
@@ -224,7 +248,7 @@ Result<void> create_joined(const std::string& folder, const JoinToken& token, co
   if (token.server_key) {
     SPATE_TRY(std::ignore, write_file(keys[1], config::key_file_text(*token.server_key)));
   }
-  SPATE_TRY(std::ignore, write_file(folder + "/" + std::string(kJoined), "The meta server is on another machine.\n"));
+  SPATE_TRY(std::ignore, mark_joined(folder));
   return write_config(folder, whole);
 }
 

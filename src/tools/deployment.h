@@ -19,7 +19,11 @@ struct DeploymentPlan {
   std::string folder;
   std::uint32_t meta_servers = 1;  // 1..5
   std::uint32_t etcd_members = 0;  // with several meta servers, unless the settings name meta.coordinator
-  std::uint32_t io_servers = 4;    // 1..64
+  /// HOST:PORT of the meta servers on other machines, which join later. Then this machine has one meta server and one
+  /// member of etcd. Its io server, for which a port is kept, is to be added afterwards: whichever meta server leads
+  /// knows the servers of its own spate.toml and those that were added.
+  std::vector<std::string> metas_elsewhere = {};
+  std::uint32_t io_servers = 4;  // 1..64
   std::uint32_t first_port = 7400;
   std::string host = "127.0.0.1";  // this machine in the servers' addresses
   std::uint32_t replicas = 1;      // of new files, 1..kMaxReplicas
@@ -68,17 +72,17 @@ std::uint32_t port_count(const DeploymentPlan& plan);
 /// kBusy, naming the port, if somebody listens on one of the ports of the plan.
 Result<void> check_ports(const DeploymentPlan& plan);
 
-/// Writes the keys and a spate.toml with the meta server of another machine into a prepared folder: the file system of
-/// `meta_url` is used from here. `prepare_server` and an entry in spate.toml add a server of this machine.
-/// kInvalidArgument for invalid settings.
-Result<void> create_joined(const std::string& folder, const JoinToken& token, const std::string& meta_url,
-                           const std::vector<config::Override>& settings);
-/// Whether `spate join` made the folder.
+/// Writes the keys and a spate.toml with the meta servers of other machines into a prepared folder: the file system of
+/// `meta_urls` is used from here. The token names the first of them, and the numbers of the others follow. `own`: the
+/// one that will run here; its member of etcd is asked first. 0: none. `prepare_server` and an entry in spate.toml add
+/// a server of this machine. kInvalidArgument for invalid settings.
+Result<void> create_joined(const std::string& folder, const JoinToken& token, const std::vector<std::string>& meta_urls,
+                           ServerId own, const std::vector<config::Override>& settings);
+/// Whether some servers of the folder's spate.toml are on other machines: `spate join` made it, or `spate init --meta`.
 bool is_joined(const std::string& folder);
 /// Whether the folder holds this server's data.
 bool has_folder(const std::string& folder, ServerId server);
-/// Whether a server of this folder's spate.toml belongs to this machine. In a folder that `spate join` made, some do
-/// not.
+/// Whether a server of this folder's spate.toml belongs to this machine. If is_joined(), some do not.
 bool is_here(const std::string& folder, ServerId server);
 
 /// Whether the server has not served yet: a server of a new deployment has no stores and is told to make them (`spated

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/etcd_members.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <signal.h>
@@ -9,10 +10,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -20,6 +23,7 @@
 #include "tools/background.h"
 #include "tools/certificates.h"
 #include "tools/probe.h"
+#include "tools/text_file.h"
 
 namespace spate::tools {
 namespace {
@@ -29,8 +33,12 @@ namespace fs = std::filesystem;
 constexpr Duration kSupervisorGrace = std::chrono::seconds(10);
 
 std::string url_at(const std::string& host, std::uint32_t port) { return fmt::format("https://{}:{}", host, port); }
-std::string settings_path(const std::string& folder, const std::string& name) {
-  return folder + "/coord/" + name + ".json";
+/// Where a member listens. etcd takes no name there; a name may mean another address on this machine than elsewhere.
+std::string listen_url(const std::string& host, std::uint32_t port) {
+  const std::string bare = host.starts_with('[') ? host.substr(1, host.size() - 2) : host;
+  unsigned char room[sizeof(in6_addr)];
+  const bool number = ::inet_pton(AF_INET, bare.c_str(), room) == 1 || ::inet_pton(AF_INET6, bare.c_str(), room) == 1;
+  return url_at(number ? host : "0.0.0.0", port);
 }
 
 nlohmann::json transport_security(const std::string& tls) {
@@ -42,7 +50,7 @@ nlohmann::json transport_security(const std::string& tls) {
 
 /// The TCP address at which the member of this deployment listens; empty: its settings cannot be read.
 std::string address_of(const std::string& folder, const std::string& name) {
-  std::ifstream in(settings_path(folder, name));
+  std::ifstream in(member_settings(folder, name));
   const nlohmann::json settings = nlohmann::json::parse(in, nullptr, false);
   if (!settings.is_object() || !settings.contains("listen-client-urls")) return {};
   const auto& url = settings["listen-client-urls"];
@@ -70,23 +78,21 @@ Result<EtcdSupervisor> start_supervisor(const std::string& folder, const std::st
 }  // namespace
 
 std::string client_url(const EtcdMember& member) { return url_at(member.host, member.client_port); }
+std::string peer_url(const EtcdMember& member) { return url_at(member.host, member.peer_port); }
 
 std::string settings_text(const EtcdSettings& settings) {
   std::string cluster;
-  for (const EtcdMember& member : settings.all) {
-    cluster += (cluster.empty() ? "" : ",") + member.name + "=" + url_at(member.host, member.peer_port);
-  }
-  const std::string client = client_url(settings.self);
-  const std::string peer = url_at(settings.self.host, settings.self.peer_port);
-  const nlohmann::json json = {{"name", settings.self.name},
+  for (const auto& [name, url] : settings.all) cluster += (cluster.empty() ? "" : ",") + name + "=" + url;
+  const EtcdMember& self = settings.self;
+  const nlohmann::json json = {{"name", self.name},
                                {"data-dir", settings.data},
-                               {"listen-client-urls", client},
-                               {"advertise-client-urls", client},
-                               {"listen-peer-urls", peer},
-                               {"initial-advertise-peer-urls", peer},
+                               {"listen-client-urls", listen_url(self.host, self.client_port)},
+                               {"advertise-client-urls", client_url(self)},
+                               {"listen-peer-urls", listen_url(self.host, self.peer_port)},
+                               {"initial-advertise-peer-urls", peer_url(self)},
                                {"initial-cluster", cluster},
                                {"initial-cluster-token", fmt::format("spate-{:016x}", settings.fs.value)},
-                               {"initial-cluster-state", "new"},
+                               {"initial-cluster-state", settings.joins ? "existing" : "new"},
                                {"enable-grpc-gateway", true},  // true by default, but not in a file (etcd 3.4)
                                {"auto-compaction-mode", "periodic"},
                                {"auto-compaction-retention", "1h"},
@@ -121,7 +127,37 @@ std::vector<EtcdMember> planned_members(std::uint32_t count, std::uint32_t first
 }
 
 std::string certificates_folder(const std::string& folder) { return folder + "/coord/tls"; }
+std::string member_settings(const std::string& folder, const std::string& name) {
+  return folder + "/coord/" + name + ".json";
+}
+std::string member_data(const std::string& folder, const std::string& name) { return folder + "/coord/" + name; }
 std::string member_log(const std::string& folder, const std::string& name) { return folder + "/log/" + name + ".log"; }
+
+Result<EtcdMember> read_member(const std::string& folder, const std::string& name) {
+  std::ifstream in(member_settings(folder, name));
+  const nlohmann::json settings = nlohmann::json::parse(in, nullptr, false);
+  EtcdMember member{name, "", 0, 0};
+  const auto take = [&settings](const char* key, std::string& host, std::uint32_t& port) {
+    const std::string url = settings.is_object() ? settings.value(key, "") : "";
+    const std::size_t colon = url.rfind(':');
+    if (!url.starts_with("https://") || colon < 8) return;
+    host = url.substr(8, colon - 8);
+    std::from_chars(url.data() + colon + 1, url.data() + url.size(), port);
+  };
+  take("advertise-client-urls", member.host, member.client_port);
+  take("initial-advertise-peer-urls", member.host, member.peer_port);
+  if (member.host.empty() || member.client_port == 0 || member.peer_port == 0)
+    return Error::told(Errc::kCorrupt, member_settings(folder, name) + " cannot be read");
+  return member;
+}
+
+Result<void> write_member(const std::string& folder, const EtcdSettings& settings) {
+  const std::string path = member_settings(folder, settings.self.name);
+  const std::string text = settings_text(settings);
+  std::ifstream in(path);
+  if (in && std::string(std::istreambuf_iterator<char>(in), {}) == text) return {};
+  return replace_file(path, text);
+}
 
 Result<void> create_members(const std::string& folder, FsId fs, const std::vector<EtcdMember>& members) {
   const std::string tls = certificates_folder(folder);
@@ -132,12 +168,10 @@ Result<void> create_members(const std::string& folder, FsId fs, const std::vecto
   fs::permissions(folder + "/coord", fs::perms::owner_all, error);
   SPATE_TRY(std::ignore, make_authority(tls));
   SPATE_TRY(std::ignore, make_certificate(tls, {"127.0.0.1", "localhost"}));
+  std::vector<std::pair<std::string, std::string>> all;
+  for (const EtcdMember& member : members) all.emplace_back(member.name, peer_url(member));
   for (const EtcdMember& member : members) {
-    const std::string path = settings_path(folder, member.name);
-    std::ofstream out(path);
-    out << settings_text({member, members, fs, folder + "/coord/" + member.name, tls});
-    out.close();
-    if (!out) return errno_error(errno, "write " + path);
+    SPATE_TRY(std::ignore, write_member(folder, {member, all, false, fs, member_data(folder, member.name), tls}));
   }
   return {};
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -19,13 +20,15 @@ struct EtcdMember {
   std::uint32_t peer_port = 0;
 };
 std::string client_url(const EtcdMember& member);
+std::string peer_url(const EtcdMember& member);
 
 struct EtcdSettings {
   EtcdMember self;
-  std::vector<EtcdMember> all;  // self among them
-  FsId fs;                      // members of different file systems do not talk to each other
-  std::string data;             // folder of its records
-  std::string tls;              // folder of certificates (certificates.h)
+  std::vector<std::pair<std::string, std::string>> all;  // names and peer URLs of the members, self among them
+  bool joins = false;                                    // the others have a cluster already
+  FsId fs;                                               // members of different file systems do not talk to each other
+  std::string data;                                      // folder of its records
+  std::string tls;                                       // folder of certificates (certificates.h)
 };
 /// The file for `etcd --config-file`.
 std::string settings_text(const EtcdSettings& settings);
@@ -40,6 +43,12 @@ inline constexpr std::uint32_t kVotes = 3;  // members on one machine: the major
 /// The members of a new deployment on loopback. Member i has the ports first_port + 2i and first_port + 2i + 1.
 std::vector<EtcdMember> planned_members(std::uint32_t count, std::uint32_t first_port);
 std::string certificates_folder(const std::string& folder);
+std::string member_settings(const std::string& folder, const std::string& name);
+std::string member_data(const std::string& folder, const std::string& name);
+/// The member whose settings the folder holds.
+Result<EtcdMember> read_member(const std::string& folder, const std::string& name);
+/// Writes the settings of one member, unless they are so already.
+Result<void> write_member(const std::string& folder, const EtcdSettings& settings);
 Result<void> create_members(const std::string& folder, FsId fs, const std::vector<EtcdMember>& members);
 /// Names of the members whose settings the folder holds, sorted. Empty if the file system uses another etcd cluster.
 std::vector<std::string> members_of(const std::string& folder);

@@ -84,7 +84,7 @@ int keep_member(const std::string& folder, const std::string& name) {
   std::chrono::milliseconds pause = kFirstPause;
   for (;;) {
     const auto begun = std::chrono::steady_clock::now();
-    const pid_t child = start(*program, folder + "/coord/" + name + ".json");
+    const pid_t child = start(*program, member_settings(folder, name));
     if (child > 0 && watch(child, set)) return kExitOk;
     if (std::chrono::steady_clock::now() - begun > kRanWell) pause = kFirstPause;
     print(fmt::format("spate: {} has ended; it is started again\n", name));

@@ -35,6 +35,15 @@ Result<std::string> address_of_way(const addrinfo& peer) {
   return own.ss_family == AF_INET6 ? "[" + std::string(text.data()) + "]" : std::string(text.data());
 }
 
+/// Null: it has none.
+std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> look_up(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(without_brackets(host).c_str(), nullptr, &hints, &found) != 0) found = nullptr;
+  return {found, &::freeaddrinfo};
+}
+
 }  // namespace
 
 Result<std::string> own_address_towards(const std::string& host) {
@@ -51,6 +60,17 @@ Result<std::string> own_address_towards(const std::string& host) {
 
 Result<std::string> own_address() {
   return own_address_towards("192.0.2.1");  // of TEST-NET-1 (RFC 5737): nobody's, so the default route leads there
+}
+
+std::vector<std::string> addresses_of(const std::string& host) {
+  std::vector<std::string> all;
+  const auto found = look_up(host);
+  for (const addrinfo* one = found.get(); one != nullptr; one = one->ai_next) {
+    std::array<char, NI_MAXHOST> text{};
+    if (::getnameinfo(one->ai_addr, one->ai_addrlen, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) == 0)
+      all.emplace_back(text.data());
+  }
+  return all;
 }
 
 bool belongs_here(const config::ServerConfig& server) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "config/filesystem_config.h"
@@ -15,6 +16,8 @@ Result<std::string> own_address_towards(const std::string& host);
 /// This machine's address on its way to other networks. kUnreachable: it has no default route.
 Result<std::string> own_address();
 
+/// The addresses of a host (a name or an address, IPv6 in brackets) as numbers, without brackets. Empty: it has none.
+std::vector<std::string> addresses_of(const std::string& host);
 /// Whether an address of the server is this machine's, or all its addresses are names that every machine has (shm).
 bool belongs_here(const config::ServerConfig& server);
 

@@ -17,6 +17,7 @@
 #include "tools/deployment.h"
 #include "tools/etcd_members.h"
 #include "tools/known.h"
+#include "tools/meta_machines.h"
 #include "tools/name_space.h"
 #include "tools/port_owner.h"
 #include "tools/probe.h"
@@ -134,7 +135,8 @@ void tell(Context& context, const std::string& folder, const config::FileSystemC
   }
   if (context.quiet) return;
   if (started.servers.empty() && started.running == 0) {
-    print(fmt::format("No server of the file system in {} is on this machine.\n", folder));
+    print(fmt::format("No server of the file system in {} is on this machine{}.\n", folder,
+                      members_of(folder).empty() ? "" : ", only a member of etcd, which runs"));
     return;
   }
   if (started.servers.empty()) {
@@ -154,8 +156,12 @@ void tell(Context& context, const std::string& folder, const config::FileSystemC
 /// Waits until one of several meta servers leads: before that no command works.
 int wait_for_leader(Context& context, const std::string& folder, const config::FileSystemConfig& config) {
   const auto is_meta = [](const config::ServerConfig& server) { return server.roles.meta; };
-  if (std::ranges::count_if(config.servers, is_meta) < 2) return kExitOk;
+  if (std::ranges::count_if(config.servers, is_meta) < 2 || look_at_servers(folder, config).empty()) return kExitOk;
   const auto leads = wait_for_meta(config_path(folder), kElectionTimeout);
+  if (!leads && is_joined(folder)) {  // this machine may be the first one after all have lost power
+    return context.tell("the servers of this machine run. No meta server leads yet: others may still have to start"),
+           kExitOk;
+  }
   return leads ? kExitOk : context.fail(leads.error(), "the servers run, but no meta server leads yet");
 }
 
@@ -180,7 +186,8 @@ int start_all(Context& context, const UpOptions& options) {
   const MonoTime until = clock.now() + kStartTimeout;
   auto supervisors = start_members(folder, until);
   if (!supervisors) return context.fail(supervisors.error());
-  auto started = start_missing(context, folder, config);
+  const auto has_record = make_first_record(folder, config);
+  auto started = has_record ? start_missing(context, folder, config) : Result<Started>(has_record.error());
   if (!started) {
     std::ignore = stop_members(*supervisors);
     return context.fail(started.error());
@@ -220,7 +227,7 @@ Result<FolderLock> open_folder(UpOptions& options) {
   SPATE_TRY(std::ignore, check_owner(plan.folder));
   SPATE_TRY(const FolderState before, inspect_folder(plan.folder));
   if (before == FolderState::kFree) {  // make nothing if settings or ports are wrong
-    if (plan.etcd_members > 0) {
+    if (plan.etcd_members > 0 || !plan.metas_elsewhere.empty()) {
       SPATE_TRY(std::ignore, etcd_program());
     }
     SPATE_TRY(std::ignore, planned_config(plan, FsId(1)));

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/meta_machines.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "assembly/coordinator/registry.h"
+#include "group/record.h"
+#include "tools/deployment.h"
+#include "tools/server_control.h"
+
+namespace spate::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint32_t kFirstVoterPort = 7402;
+constexpr std::uint32_t kVoterPortsTried = 200;
+constexpr std::uint32_t kMetaGroupNumber = 0;  // the group that the meta servers form
+constexpr Duration kVoteTimeout = std::chrono::minutes(5);
+constexpr Duration kEtcdStartTimeout = std::chrono::seconds(30);
+constexpr Duration kRecordTimeout = std::chrono::seconds(60);
+constexpr Duration kMetaStartTimeout = std::chrono::seconds(60);
+constexpr Duration kCopyTimeout = std::chrono::seconds(60);
+constexpr std::chrono::milliseconds kPauseOfLooks(300);
+
+const coord::Voter* find_voter(const std::vector<coord::Voter>& voters, const std::string& url) {
+  const auto found = std::ranges::find(voters, url, &coord::Voter::peer_url);
+  return found == voters.end() ? nullptr : &*found;
+}
+
+/// One machine's way into the etcd cluster, in steps that may be repeated.
+class Candidate {
+ public:
+  Candidate(const std::string& folder, FsId fs, const EtcdMember& self, coord::Voters& voters, job::Executor& executor)
+      : folder_(folder), fs_(fs), self_(self), voters_(voters), executor_(executor) {}
+
+  /// Goes on by one step. True: this machine has a vote.
+  Result<bool> step() {
+    SPATE_TRY(const auto voters, executor_.run(voters_.list({})));
+    const coord::Voter* const me = find_voter(voters, peer_url(self_));
+    const bool has_records = fs::exists(member_data(folder_, self_.name) + "/member/wal", ignored_);
+    if (me == nullptr) {
+      if (has_records) {
+        SPATE_TRY(std::ignore, forget_records());
+      }
+      SPATE_TRY(std::ignore, executor_.run(voters_.add(peer_url(self_), {})));
+      return false;
+    }
+    if (!has_records && !me->name.empty()) {  // the records of this member are lost
+      SPATE_TRY(std::ignore, executor_.run(voters_.remove(me->id, {})));
+      return false;
+    }
+    if (!has_records) {  // etcd starts only with the list of members of this moment
+      SPATE_TRY(std::ignore, write_member(folder_, settings(voters)));
+    }
+    SystemClock clock;
+    SPATE_TRY(std::ignore, start_members(folder_, clock.now() + kEtcdStartTimeout));
+    if (me->learner) {
+      SPATE_TRY(std::ignore, executor_.run(voters_.promote(me->id, {})));
+    }
+    return !me->name.empty() && !me->learner;
+  }
+
+ private:
+  /// A member that was removed from the cluster cannot come back: it begins anew.
+  Result<void> forget_records() {
+    SPATE_TRY(std::ignore, stop_members(running_supervisors(folder_)));
+    std::error_code error;
+    fs::remove_all(member_data(folder_, self_.name), error);
+    if (error) return errno_error(error.value(), "remove " + member_data(folder_, self_.name));
+    return {};
+  }
+  EtcdSettings settings(const std::vector<coord::Voter>& voters) const {
+    EtcdSettings settings{self_, {}, true, fs_, member_data(folder_, self_.name), certificates_folder(folder_)};
+    for (const coord::Voter& voter : voters) {
+      const bool own = voter.peer_url == peer_url(self_);
+      const std::string name = voter.name.empty() ? fmt::format("new-{:x}", voter.id) : voter.name;
+      settings.all.emplace_back(own ? self_.name : name, voter.peer_url);
+    }
+    return settings;
+  }
+
+  const std::string& folder_;
+  const FsId fs_;
+  const EtcdMember& self_;
+  coord::Voters& voters_;
+  job::Executor& executor_;
+  std::error_code ignored_;
+};
+
+/// Whether the group's record says that the server holds everything.
+Result<bool> serves_now(coord::Coordinator& coordinator, job::Executor& executor, ServerId server) {
+  const std::string key = group::record_key(kMetaGroupNumber);
+  SPATE_TRY(const coord::Snapshot seen, executor.run(coordinator.read(key, {})));
+  const coord::Record* const found = seen.find(key);
+  if (found == nullptr) return false;
+  SPATE_TRY(const group::GroupRecord record, group::decode_group_record(found->value));
+  return record.serves(server);
+}
+
+}  // namespace
+
+Result<EtcdMember> voting_member(const std::string& host) {
+  std::string name = "etcd-" + host;
+  std::erase_if(name, [](char c) { return c == '[' || c == ']'; });
+  std::ranges::replace_if(name, [](char c) { return c == ':' || c == '%'; }, '-');
+  Result<void> why;
+  for (std::uint32_t port = kFirstVoterPort; port < kFirstVoterPort + kVoterPortsTried; port += 2) {
+    DeploymentPlan plan;
+    plan.meta_servers = plan.io_servers = 0;
+    plan.etcd_members = 1;
+    plan.first_port = port;
+    plan.host = host;
+    why = check_ports(plan);
+    if (why) return EtcdMember{name, host, port, port + 1};
+  }
+  return why.error();
+}
+
+Result<void> make_first_record(const std::string& folder, const config::FileSystemConfig& config) {
+  const std::string mark = no_record_mark(folder);
+  if (::access(mark.c_str(), F_OK) != 0) return {};
+  std::vector<ServerId> members;
+  for (const config::ServerConfig& server : config.servers)
+    if (server.roles.meta) members.push_back(server.id);
+  std::ranges::sort(members, {}, &ServerId::value);
+  group::GroupRecord record = group::new_group(members, 1);
+  for (group::MemberEntry& member : record.members) member.serving = is_here(folder, member.server);
+  SystemClock clock;
+  job::Executor executor(clock);
+  SPATE_TRY(const auto coordinator, assembly::make_coordinator(config, executor));
+  const std::string key = group::record_key(kMetaGroupNumber);
+  for (const MonoTime until = clock.now() + kRecordTimeout;;) {
+    coord::Change change;
+    change.compare(key, 0).put(key, group::encode(record));
+    const auto made = executor.run(coordinator->change(std::move(change), {}));
+    if (made || made.code() == Errc::kConflict) break;  // kConflict: an earlier call has made it
+    if (clock.now() >= until) return Error(made.code(), "etcd does not answer: " + made.error().message());
+    std::this_thread::sleep_for(kPauseOfLooks);
+  }
+  if (::unlink(mark.c_str()) != 0) return errno_error(errno, "remove " + mark);
+  return {};
+}
+
+Result<void> become_voter(const std::string& folder, const config::FileSystemConfig& config, const EtcdMember& self) {
+  SystemClock clock;
+  job::Executor executor(clock);
+  SPATE_TRY(const auto voters, assembly::make_voters(config, executor));
+  Candidate candidate(folder, config.fs.id, self, *voters, executor);
+  for (const MonoTime until = clock.now() + kVoteTimeout;;) {
+    const auto done = candidate.step();
+    if (done && *done) return {};
+    if (clock.now() >= until) {
+      const std::string why =
+          done ? "it does not start; its log: " + member_log(folder, self.name) : done.error().message();
+      return Error::told(Errc::kTimeout, "this machine has no vote in etcd yet: " + why);
+    }
+    std::this_thread::sleep_for(kPauseOfLooks);
+  }
+}
+
+Result<bool> start_meta_server(const std::string& folder, const config::FileSystemConfig& config, ServerId server) {
+  SystemClock clock;
+  if (!has_folder(folder, server)) {
+    SPATE_TRY(std::ignore, prepare_server(folder, server));
+  }
+  if (look_at_server(folder, server).pid == 0) {
+    SPATE_TRY(const StartedServer started, start_server(folder, server));
+    const std::string why_not = wait_ready(folder, started, clock.now() + kMetaStartTimeout);
+    if (!why_not.empty()) {
+      std::ignore = stop_server(folder, server, started.pid, std::chrono::seconds(2));
+      return Error::told(Errc::kUnreachable, why_not);
+    }
+  }
+  job::Executor executor(clock);
+  SPATE_TRY(const auto coordinator, assembly::make_coordinator(config, executor));
+  for (const MonoTime until = clock.now() + kCopyTimeout; clock.now() < until;) {
+    const auto serves = serves_now(*coordinator, executor, server);
+    if (serves && *serves) return true;
+    std::this_thread::sleep_for(kPauseOfLooks);
+  }
+  return false;
+}
+
+}  // namespace spate::tools
