@@ -11,6 +11,7 @@
 #include <optional>
 #include <tuple>
 
+#include "base/printable.h"
 #include "base/unique_fd.h"
 
 namespace spate::config {
@@ -153,9 +154,10 @@ Result<KeyRing> parse_key_file(std::string_view text, const std::string& path) {
   return keys;
 }
 
-std::string user_key_text(const ClientKey& key) {
-  std::string text =
-      "# A key of Spate for one user. Keep it secret (chmod 600); a change of any digit makes it useless.\n";
+std::string user_key_text(const ClientKey& key, const std::string& directory) {
+  std::string text = "# A key of Spate for one user";
+  if (!directory.empty()) text += ", good for " + spate::printable(directory) + " only";
+  text += ". Keep it secret (chmod 600); a change of any digit makes it useless.\n";
   text.append(kUserKeyWord).append(hex_text(key.restrictions));
   return text + " " + hex_text(key.issuer) + " " + hex_text(key.secret) + "\n";
 }
@@ -202,8 +204,8 @@ Result<spate::Key> create_key_file(const std::string& path, Random& random) {
   return key;
 }
 
-Result<void> create_user_key_file(const std::string& path, const ClientKey& key) {
-  return write_new(path, user_key_text(key));
+Result<void> create_user_key_file(const std::string& path, const ClientKey& key, const std::string& directory) {
+  return write_new(path, user_key_text(key, directory));
 }
 
 }  // namespace spate::config

@@ -30,13 +30,14 @@ Result<ClientKey> read_client_key(const std::string& path);
 Result<spate::Key> create_key_file(const std::string& path, Random& random);
 
 /// Makes `path` (0600) with the text of a user's key; durable. kExists as above.
-Result<void> create_user_key_file(const std::string& path, const ClientKey& key);
+Result<void> create_user_key_file(const std::string& path, const ClientKey& key, const std::string& directory = {});
 
 /// key_file_text() makes a key file's text; the other function parses one. `path` is for the error.
 std::string key_file_text(const spate::Key& key);
 Result<KeyRing> parse_key_file(std::string_view text, const std::string& path);
 /// The same for a user's key: a line for people, and a line "spate-user-key RESTRICTIONS ISSUER SECRET" in hex.
-std::string user_key_text(const ClientKey& key);
+/// `directory`: the path of the directory that the key is confined to, for people; empty: none.
+std::string user_key_text(const ClientKey& key, const std::string& directory = {});
 Result<ClientKey> parse_client_key(std::string_view text, const std::string& path);
 
 }  // namespace spate::config

@@ -121,6 +121,16 @@ TEST_F(KeyFileTest, AUsersKeyIsReadBackByClientsOnly) {
   EXPECT_ERRC(create_user_key_file(path, key), Errc::kExists);
 }
 
+/// The path is for people: it is in the comment, whatever it contains, and changes nothing.
+TEST_F(KeyFileTest, AUsersKeyShowsTheDirectoryThatItIsGoodFor) {
+  const ClientKey key = some_user_key();
+  const std::string text = user_key_text(key, "/data/of\nalice");
+  EXPECT_THAT(text, HasSubstr("good for /data/of\\x0aalice only"));
+  const auto read = parse_client_key(text, path);
+  ASSERT_OK(read);
+  EXPECT_EQ(*read, key);
+}
+
 TEST_F(KeyFileTest, AClientKeyMayBeTheFileSystemsOwn) {
   write(std::string(64, 'a') + "\n" + std::string(64, 'b') + "\n");
   const auto read = read_client_key(path);

@@ -10,6 +10,7 @@ namespace spate {
 namespace {
 
 constexpr std::uint8_t kUserKeyVersion = 1;
+constexpr std::uint8_t kConfinedVersion = 2;  // appends the directory, which no key of version 1 has
 constexpr std::uint8_t kReadOnlyFlag = 1;
 
 int hex_digit(char c) {
@@ -64,7 +65,7 @@ std::string fault_of(const UserKey& key) {
 Bytes encoded(const UserKey& key) {
   Bytes bytes;
   Encoder out(bytes);
-  out.u8(kUserKeyVersion);
+  out.u8(key.directory ? kConfinedVersion : kUserKeyVersion);
   out.raw(key.id);
   out.u32(key.user.uid);
   out.u32(key.user.gid);
@@ -72,12 +73,14 @@ Bytes encoded(const UserKey& key) {
   for (const std::uint32_t group : key.user.groups) out.u32(group);
   out.u8(key.read_only ? kReadOnlyFlag : 0);
   out.i64(key.until.ns);
+  if (key.directory) out.u64(key.directory.value);
   return bytes;
 }
 
 Result<UserKey> decode_user_key(ByteView bytes) {
   Decoder in(bytes);
-  if (const std::uint8_t version = in.u8(); in.ok() && version != kUserKeyVersion)
+  const std::uint8_t version = in.u8();
+  if (in.ok() && version != kUserKeyVersion && version != kConfinedVersion)
     return Error::told(Errc::kNotSupported, "the user's key has restrictions of version " + std::to_string(version) +
                                                 ", which this version of Spate does not know");
   UserKey key;
@@ -92,6 +95,10 @@ Result<UserKey> decode_user_key(ByteView bytes) {
   if ((flags & ~unsigned{kReadOnlyFlag}) != 0) in.fail();
   key.read_only = (flags & kReadOnlyFlag) != 0;
   key.until.ns = in.i64();
+  if (version == kConfinedVersion) {
+    key.directory = Handle(in.u64());
+    if (!key.directory) in.fail();  // then it would be a key of version 1
+  }
   if (!in.ok() || in.remaining() != 0) return malformed("the key file is damaged");
   if (std::string fault = fault_of(key); !fault.empty()) return malformed(std::move(fault));
   return key;

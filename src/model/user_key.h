@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "model/attributes.h"
+#include "model/ids.h"
 
 namespace spate {
 
@@ -26,6 +27,9 @@ struct UserKey {
   Credential user;
   bool read_only = false;
   WallTime until;  // by the servers' clocks; 0: no end
+  /// The directory that the key is confined to, with all that is below it. 0: the key is good for the whole file
+  /// system.
+  Handle directory;
   bool ended(WallTime now) const { return until.ns != 0 && until <= now; }
   friend bool operator==(const UserKey&, const UserKey&) = default;
 };
@@ -37,7 +41,7 @@ Bytes encoded(const UserKey& key);
 /// kNotSupported for a version of the encoding that this build does not know, kInvalidArgument for anything else that
 /// encoded() does not make.
 Result<UserKey> decode_user_key(ByteView bytes);
-constexpr std::size_t kMaxUserKeyBytes = 1 + 8 + 4 + 4 + 4 + 4 * kMaxGroups + 1 + 8;
+constexpr std::size_t kMaxUserKeyBytes = 1 + 8 + 4 + 4 + 4 + 4 * kMaxGroups + 1 + 8 + 8;
 
 /// Whether a holder of the key may act as `who`: the key's user, in some or all of the key's groups.
 bool covers(const UserKey& key, const Credential& who);

@@ -25,6 +25,39 @@ TEST(UserKeys, EachKeyHasOneEncoding) {
   EXPECT_LE(encoded(key).size(), kMaxUserKeyBytes);
 }
 
+UserKey confined_key() {
+  UserKey key = some_key();
+  key.directory = Handle(0x0002000000000007);
+  return key;
+}
+
+TEST(UserKeys, AKeyForOneDirectoryHasAVersionThatOlderServersRefuse) {
+  const Bytes whole = encoded(some_key());
+  const Bytes confined = encoded(confined_key());
+  EXPECT_EQ(whole[0], std::byte{1});
+  EXPECT_EQ(confined[0], std::byte{2});
+  EXPECT_EQ(confined.size(), whole.size() + 8);
+  const auto again = decode_user_key(confined);
+  ASSERT_OK(again);
+  EXPECT_EQ(*again, confined_key());
+  UserKey longest = confined_key();
+  longest.user.groups.clear();
+  for (std::uint32_t group = 1000; longest.user.groups.size() < kMaxGroups; ++group)
+    longest.user.groups.push_back(group);
+  EXPECT_EQ(encoded(longest).size(), kMaxUserKeyBytes);
+}
+
+TEST(UserKeys, TheDirectoryCannotBeLeftOut) {
+  Bytes bytes = encoded(confined_key());
+  for (std::size_t i = bytes.size() - 8; i < bytes.size(); ++i) bytes[i] = std::byte{0};
+  EXPECT_EQ(decoded(bytes), Errc::kInvalidArgument);
+  bytes.resize(bytes.size() - 8);
+  EXPECT_EQ(decoded(bytes), Errc::kInvalidArgument);
+  Bytes longer = encoded(some_key());
+  longer.resize(longer.size() + 8, std::byte{1});
+  EXPECT_EQ(decoded(longer), Errc::kInvalidArgument);
+}
+
 TEST(UserKeys, EveryTruncationAndEveryByteMoreIsRefused) {
   Bytes bytes = encoded(some_key());
   for (std::size_t size = 0; size < bytes.size(); ++size)
@@ -35,7 +68,7 @@ TEST(UserKeys, EveryTruncationAndEveryByteMoreIsRefused) {
 
 TEST(UserKeys, AVersionThatIsNotKnownIsRefusedByName) {
   Bytes bytes = encoded(some_key());
-  bytes[0] = std::byte{2};
+  bytes[0] = std::byte{3};
   EXPECT_EQ(decoded(bytes), Errc::kNotSupported);
 }
 

@@ -43,6 +43,8 @@ struct Peer {
   std::optional<UserKey> user_key;  // none: the client key itself, which is good for every user; or the server key
   std::string description;
   bool reads_only() const { return user_key && user_key->read_only; }
+  /// The key is good for one directory and what is below it only.
+  bool is_confined() const { return user_key && user_key->directory; }
 };
 
 class Places;

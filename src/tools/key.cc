@@ -1,24 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // `spate key`: keys that are good for one user.
-#include <fcntl.h>
 #include <fmt/core.h>
-#include <fmt/ranges.h>
 #include <grp.h>
 #include <pwd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <fstream>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 
-#include "base/unique_fd.h"
 #include "base/units.h"
 #include "config/key_file.h"
 #include "tools/commands.h"
+#include "tools/key_record.h"
 #include "wire/handshake.h"
 #include "wire/key_messages.h"
 
@@ -32,6 +28,7 @@ struct KeyOptions {
   std::string gid;     // the same
   std::string groups;  // separated by commas; empty: not given
   bool read_only = false;
+  std::string path;  // of a directory; empty: not given
   std::string until;
   std::string output;
 };
@@ -98,8 +95,9 @@ Result<Credential> chosen_user(const KeyOptions& options) {
   return user;
 }
 
-Result<UserKey> restrictions_of(const KeyOptions& options, Random& random) {
+Result<UserKey> restrictions_of(const KeyOptions& options, Handle directory, Random& random) {
   UserKey key;
+  key.directory = directory;
   random.fill(key.id);
   SPATE_TRY(key.user, chosen_user(options));
   key.read_only = options.read_only;
@@ -121,27 +119,26 @@ ClientKey derive(FsId fs, const Key& client_key, const UserKey& restrictions) {
   return key;
 }
 
-std::string in_words(const UserKey& key) {
-  return fmt::format("uid={} gid={} groups={} read_only={} until={}", key.user.uid, key.user.gid,
-                     key.user.groups.empty() ? "none" : fmt::format("{}", fmt::join(key.user.groups, ",")),
-                     key.read_only ? "yes" : "no", key.until.ns == 0 ? "never" : format_time(key.until));
+nlohmann::json json_of(const UserKey& key, const std::string& path) {
+  nlohmann::json row = {{"id", text_of(key.id)},     {"uid", key.user.uid},        {"gid", key.user.gid},
+                        {"groups", key.user.groups}, {"read_only", key.read_only}, {"until_ns", key.until.ns}};
+  if (!key.directory) return row;
+  row["directory"] = key.directory.value;
+  row["path"] = path;
+  return row;
 }
 
-/// Adds a line to the record of issued keys, beside the client key. Without it nobody could tell later which key is
-/// whose, so a key that cannot be recorded is not given out.
-Result<void> record(const std::string& client_key_file, const UserKey& key) {
-  const std::string path = client_key_file + ".issued";
-  const std::string line = fmt::format("{} issued id={} {} by={}\n", format_time(SystemClock().wall()), text_of(key.id),
-                                       in_words(key), ::getuid());
-  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
-  const bool written = fd && ::write(fd.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size());
-  if (written && ::fsync(fd.get()) == 0) return {};
-  return errno_error(errno, "no key was issued, since its record cannot be written to " + path);
-}
-
-nlohmann::json json_of(const UserKey& key) {
-  return {{"id", text_of(key.id)},     {"uid", key.user.uid},        {"gid", key.user.gid},
-          {"groups", key.user.groups}, {"read_only", key.read_only}, {"until_ns", key.until.ns}};
+/// The directory that the option names, or none.
+Result<Handle> chosen_directory(Context& context, const KeyOptions& options, const std::string& path) {
+  if (options.path.empty()) return Handle();
+  SPATE_TRY(assembly::ClientProcess * process, context.file_system());
+  const auto found = process->run([&](client::Client& client) { return client.stat(client::path_from_root(path)); });
+  if (!found) return found.error();
+  if (found->attributes.type != FileType::kDirectory)
+    return Error::told(Errc::kNotDirectory, options.path + " is no directory: a key is confined to a directory");
+  if (found->attributes.handle == kRootHandle)
+    return Error::told(Errc::kInvalidArgument, "a key for / is a key without --path");
+  return found->attributes.handle;
 }
 
 Result<config::FileSystemConfig> load(Context& context) {
@@ -159,65 +156,30 @@ int issue(Context& context, const KeyOptions& options) {
   const std::string& file = config->fs.client_key_file;
   const auto client_key = config::read_key_file(file);
   if (!client_key) return context.fail(client_key.error());
+  const std::string path = is_remote(options.path) ? remote_path(options.path) : options.path;
+  const auto directory = chosen_directory(context, options, path);
+  if (!directory) return context.fail(directory.error(), options.path);
   SystemRandom random;
-  const auto restrictions = restrictions_of(options, random);
+  const auto restrictions = restrictions_of(options, *directory, random);
   if (!restrictions) return context.usage(restrictions.error().message());
   const ClientKey key = derive(config->fs.id, *client_key, *restrictions);
-  if (const auto noted = record(file, *restrictions); !noted) return context.fail(noted.error());
+  const std::string about = in_words(*restrictions, path);
+  if (const auto noted = record_key(file, *restrictions, about); !noted) return context.fail(noted.error());
   if (!options.output.empty()) {
-    const auto made = config::create_user_key_file(options.output, key);
+    const auto made = config::create_user_key_file(options.output, key, path);
     if (!made) return context.fail(made.error());
   }
-  nlohmann::json result = json_of(*restrictions);
+  nlohmann::json result = json_of(*restrictions, path);
   result[options.output.empty() ? "key" : "file"] =
-      options.output.empty() ? config::user_key_text(key) : options.output;
+      options.output.empty() ? config::user_key_text(key, path) : options.output;
   if (context.json) {
     context.print_json(result);
   } else if (options.output.empty()) {
-    print(config::user_key_text(key));
+    print(config::user_key_text(key, path));
   } else if (!context.quiet) {
-    print(fmt::format("{}: the key {} ({})\n", options.output, text_of(restrictions->id), in_words(*restrictions)));
+    print(fmt::format("{}: the key {} ({})\n", options.output, text_of(restrictions->id), about));
   }
   return kExitOk;
-}
-
-/// A line of the record that `spate key issue` keeps beside the client key.
-struct IssuedKey {
-  KeyId id;
-  std::string about;  // "uid=1000 gid=1000 ...", as in_words() has written it
-  WallTime until;     // 0: never
-};
-
-/// The keys of the record, the oldest first. Lines that are not understood are left out.
-std::vector<IssuedKey> recorded_keys(const std::string& client_key_file) {
-  constexpr std::string_view kId = " issued id=";
-  constexpr std::string_view kUntil = " until=";
-  constexpr std::size_t kDigits = 16;
-  std::vector<IssuedKey> keys;
-  std::ifstream lines(client_key_file + ".issued");
-  for (std::string line; std::getline(lines, line);) {
-    const std::size_t at = line.find(kId);
-    const std::size_t until = line.find(kUntil);
-    const std::size_t by = line.rfind(" by=");
-    if (at == std::string::npos || by == std::string::npos || until > by) continue;
-    const std::size_t about = at + kId.size() + kDigits + 1;
-    const auto id = key_id_from(line.substr(at + kId.size(), kDigits));
-    if (!id || about > until) continue;
-    const auto end = parse_time(std::string_view(line).substr(until + kUntil.size(), by - until - kUntil.size()));
-    keys.push_back({*id, line.substr(about, by - about), end ? *end : WallTime{}});
-  }
-  return keys;
-}
-
-/// When each of these keys expires. 0: never, or the record does not have the key.
-std::vector<WallTime> recorded_ends(const std::string& client_key_file, const std::vector<KeyId>& ids) {
-  std::vector<WallTime> ends(ids.size());
-  for (const IssuedKey& key : recorded_keys(client_key_file)) {
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      if (ids[i] == key.id && key.until.ns != 0) ends[i] = key.until;
-    }
-  }
-  return ends;
 }
 
 /// Revokes these keys, and returns all revoked keys of the file system.
@@ -255,6 +217,10 @@ nlohmann::json json_of(const IssuedKey& key, const std::string& state) {
       }
     } else if (name == "read_only") {
       row[name] = value == "yes";
+    } else if (name == "directory") {
+      row[name] = std::strtoull(value.c_str(), nullptr, 10);
+    } else if (name == "path") {
+      row[name] = path_from_word(value);
     }
   }
   return row;
@@ -326,14 +292,15 @@ Command make_key() {
   command.group = "Start and stop";
   command.summary = "make a key for one user, and revoke it";
   command.details =
-      "key issue --uid N [--gid N] [--groups N,N...] [--read-only] [--until DATE] [-o FILE]\n"
+      "key issue --uid N [--gid N] [--groups N,N...] [--read-only] [--path DIR] [--until DATE] [-o FILE]\n"
       "The holder of the client key may act as any user. This command makes a key for one user and these groups.\n"
       "With --read-only it allows no changes, and it is valid until DATE (UTC, by the servers' clocks). No such key\n"
-      "has the rights of root.\n"
+      "has the rights of root. With --path it is good for this directory and what is below it only; of the\n"
+      "directories above, its holder sees the attributes and no other name. The key names the directory itself, which\n"
+      "may be renamed and moved.\n"
       "The user names it with --set fs.client_key_file=FILE or SPATE_FS_CLIENT_KEY_FILE=FILE; the file must be the\n"
-      "user's own with mode 0600. The command needs the client key, but no server. Each key is recorded beside the\n"
-      "client key, in the file of the same name with .issued appended. A key cannot be confined to a folder;\n"
-      "docs/security.md says why.\n"
+      "user's own with mode 0600. The command needs the client key, but no server unless --path is given. Each key is\n"
+      "recorded beside the client key, in the file of the same name with .issued appended.\n"
       "key revoke ID...\n"
       "The servers refuse these keys for ever, and the sessions that use them end. The command needs the client\n"
       "key. A key whose end is in the record leaves the list of revoked keys a day after that end.\n"
@@ -347,6 +314,7 @@ Command make_key() {
       {"--gid", "the user's group; without it the groups are those that this machine knows", &options->gid},
       {"--groups", "further groups, numbers or names, separated by commas, or none", &options->groups},
       {"--read-only", "the key allows no changes", &options->read_only},
+      {"--path", "the key is good for this directory of the file system, and what is below it, only", &options->path},
       {"--until", "the end of the key: 2027-01-31 or 2027-01-31T12:00, UTC", &options->until},
       {"-o,--output", "the new file for the key; without it the key is printed", &options->output}};
   command.run = [options](Context& context) { return run_key(context, *options); };

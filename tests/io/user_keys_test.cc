@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys of users at an io server: whose session they join, and that a key for reading writes nothing, whatever its
-// capability says: the same user may have another key, and may have opened the file with that one.
+// Keys of users at an io server: whose session they join, that a key for reading writes nothing, whatever its
+// capability says, since the same user may have another key, and may have opened the file with that one; and that with
+// a key for one directory every request about a file needs a capability.
 #include "base/expect.h"
 #include "tests/io/client.h"
 
@@ -11,8 +12,9 @@ constexpr std::uint32_t kAlice = 1000;
 
 class UserKeysTest : public ::testing::Test {
  protected:
-  static ClientKey key(bool read_only) {
+  static ClientKey key(bool read_only, Handle directory = Handle()) {
     UserKey restrictions;
+    restrictions.directory = directory;
     restrictions.id.fill(std::byte{7});
     restrictions.user = {kAlice, 100, {}};
     restrictions.read_only = read_only;
@@ -87,6 +89,46 @@ TEST_F(UserKeysTest, AKeyForReadingWritesNothingWhateverItsCapabilitySays) {
   stat.handle = kFile;
   stat.slots = where_.slots;
   EXPECT_OK(reader->ask<wire::DatafileStatReply>(stat, &capability));
+}
+
+/// The io server does not know what lies in the key's directory: the meta server does, and gives capabilities.
+TEST_F(UserKeysTest, WithAKeyForOneDirectoryNothingIsAskedAboutAFileThatWasNotOpened) {
+  Client setter(world_);
+  ASSERT_EQ(write(setter), Errc::kOk);
+  const auto confined = holder(key(false, Handle(4711)), kAlice);
+  wire::DatafileStatRequest stat;
+  stat.handle = kFile;
+  stat.slots = where_.slots;
+  EXPECT_ERRC(confined->ask<wire::DatafileStatReply>(stat), Errc::kPermissionDenied);
+  EXPECT_OK(holder(key(false), kAlice)->ask<wire::DatafileStatReply>(stat));
+  wire::DatafileRangesRequest ranges;
+  ranges.handle = kFile;
+  ranges.slots = where_.slots;
+  EXPECT_ERRC(confined->ask<wire::DatafileRangesReply>(ranges), Errc::kCapabilityInvalid);
+  wire::DatafileSyncRequest sync;
+  sync.handle = kFile;
+  sync.slots = where_.slots;
+  EXPECT_ERRC(confined->ask<wire::DatafileSyncReply>(sync), Errc::kCapabilityInvalid);
+  wire::BypassLeaseRequest lease;
+  lease.handle = kFile;
+  lease.slots = where_.slots;
+  EXPECT_ERRC(confined->ask<wire::BypassLeaseReply>(lease), Errc::kCapabilityInvalid);
+  wire::ExplainPathRequest explain;
+  explain.where = where_;
+  explain.what = *datatype::Description::contiguous(0, 10);
+  EXPECT_ERRC(confined->ask<wire::ExplainPathReply>(explain), Errc::kCapabilityInvalid);
+  EXPECT_ERRC(confined->ask<wire::DatafileListReply>(wire::DatafileListRequest()), Errc::kNotPermitted);
+  EXPECT_ERRC(confined->ask<wire::DatafileProbeReply>(wire::DatafileProbeRequest()), Errc::kNotPermitted);
+  // A copy reads one file and writes another one: it needs a capability for each.
+  const Capability other = confined->capability(Handle(kFile.value + 1));
+  wire::DatafileCopyRequest copy;
+  copy.from = kFile;
+  copy.to = other.handle;
+  EXPECT_ERRC(confined->ask<wire::DatafileCopyReply>(copy, &other), Errc::kCapabilityInvalid);
+  // With a capability, which the meta server gives for what is inside, all is as usual.
+  EXPECT_EQ(write(*confined), Errc::kOk);
+  const Capability opened = confined->capability(kFile);
+  EXPECT_OK(confined->ask<wire::DatafileStatReply>(stat, &opened));
 }
 
 }  // namespace

@@ -229,8 +229,15 @@ job::Task<Result<Attributes>> complete_attributes(Cluster& cluster, Attributes a
   const TransferTarget target{cluster.session(), cluster.attributes(), attributes.handle, layout, *distribution, none};
   std::vector<std::uint32_t> slots(layout.slots.size());
   std::iota(slots.begin(), slots.end(), 0U);
-  SPATE_CO_TRY(auto states, co_await ask_datafiles(target, slots, false, limits));
-  complete(attributes, summarize(*distribution, states));
+  auto states = co_await ask_datafiles(target, slots, false, limits);
+  if (states.code() == Errc::kPermissionDenied) {  // our key is for one directory: the meta server asks them
+    wire::GetattrRequest request;
+    request.handle = attributes.handle;
+    SPATE_CO_TRY(const auto reply, co_await cluster.session().ask(request, limits));
+    co_return reply.attributes;
+  }
+  if (!states) co_return std::move(states).error();
+  complete(attributes, summarize(*distribution, *states));
   co_return attributes;
 }
 

@@ -27,7 +27,10 @@ job::Task<Result<void>> stat_slot(StatWork& work, Target& target, DatafileId id,
 
 job::Task<Result<wire::DatafileStatReply>> IoService::datafile_stat(rpc::Call& call,
                                                                     wire::DatafileStatRequest request) {
-  // stat(2) needs no open file, only the right to look up the name. So this request needs no capability.
+  // stat(2) needs no open file, only the right to look up the name. So this request needs no capability. This server
+  // does not know whether the name is one that a key for one directory leads to: the meta server shows such sizes.
+  if (call.peer->is_confined() && !call.header.capability)
+    co_return Error::told(Errc::kPermissionDenied, "permission denied: the user's key is for one directory");
   SPATE_CO_TRY(ClientTable::Entry* const caller,
                authorize(*parts_, call, request.handle, Rights::kNone, CapabilityNeed::kOptional));
   SPATE_CO_TRY(const std::vector<Place> places, find_places(*parts_, call, request.slots));

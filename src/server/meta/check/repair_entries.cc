@@ -157,7 +157,7 @@ job::Task<Result<void>> mend_misfiled_entry(Repair& repair) {
     name = "#" + std::to_string(record.handle.value);
   }
   if (!repair.confirm("it is found as " + name + " now")) co_return {};
-  operation.erase_raw(old_key);
+  operation.erase(old_key);
   operation.put_entry(directory, name, record);
   if (!inode.directory()) co_return {};
   touch_entries(inode.record, operation.now(), 0, 0);

@@ -53,7 +53,7 @@ void ask_datafiles(Operation& operation, InodeRecord& inode) {
 job::Task<Result<std::size_t>> erase_some(Repair& repair, trove::KeyRange range, std::size_t limit) {
   SPATE_CO_TRY(const auto page, co_await read_page(repair.operation, std::move(range), limit));
   if (repair.apply) {
-    for (const trove::KeyValue& item : page.entries) repair.operation.erase_raw(item.key);
+    for (const trove::KeyValue& item : page.entries) repair.operation.erase(item.key);
   }
   co_return page.entries.size();
 }

@@ -227,6 +227,11 @@ job::Task<Result<Bytes>> MetaCore::run_changes(Operation& operation, ByteView re
       }
     }
     auto result = co_await body(operation, request);
+    if (operation.confinement() != nullptr && operation.confinement()->beyond()) {
+      SPATE_LOG("server/meta", error, "a change beyond its key's directory was refused op={} client={}",
+                wire::op_name(call.header.op), call.header.client.value);
+      result = Errc::kPermissionDenied;
+    }
     if (result.code() != Errc::kConflict) {
       if (!result && !(has_slot(call) && is_answer(result.code()))) co_return result;
       if (!result) operation.begin();  // drops everything that it has put

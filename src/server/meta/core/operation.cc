@@ -20,6 +20,7 @@ Operation::Operation(MetaCore& core, const OperationParts& parts, rpc::Call& cal
       parts_(parts),
       call_(call),
       kind_(kind),
+      confinement_(call.peer->is_confined() ? std::make_unique<Confinement>(call) : nullptr),
       locks_(parts.locks),
       incarnation_(call.peer->incarnation),
       changes_(*call.peer, kind == Kind::kChange) {}
@@ -28,14 +29,30 @@ void Operation::begin() {
   deferred_.begin();
   wanted_locks_.clear();
   changes_.begin();
+  if (confinement_ != nullptr) confinement_->begin();
   store_.reset();
   store_.emplace(parts_.store.begin());
   now_ = parts_.store.executor().clock().wall();
 }
 
-job::Task<Result<InodeRecord>> Operation::inode(Handle handle, trove::ReadMode mode) {
+void Operation::put_raw(ByteView key, ByteView value) {
+  if (confinement_ != nullptr) confinement_->note_change(key);
+  changes_.note_key(key, false);
+  store().put(key, value);
+}
+
+void Operation::erase(ByteView key) {
+  if (confinement_ != nullptr) confinement_->note_change(key);
+  changes_.note_key(key, true);
+  store().erase(key);
+}
+
+job::Task<Result<InodeRecord>> Operation::inode(Handle handle, trove::ReadMode mode, Reach reach) {
   SPATE_CO_TRY(auto found, co_await get<InodeRecord>(inode_key(handle), mode));
   if (!found) co_return Errc::kStaleHandle;
+  if (confinement_ != nullptr) {
+    SPATE_CO_TRY(std::ignore, co_await confinement_->admit(store(), *found, reach));
+  }
   if (found->layout) {
     SPATE_CO_TRY(std::ignore, check_knows(*call_.peer, *found->layout));
   }
@@ -46,11 +63,15 @@ job::Task<Result<std::optional<EntryRecord>>> Operation::entry(Handle directory,
                                                                trove::ReadMode mode) {
   const std::uint64_t hash = parts_.name_hash(name);
   const StoreKey key = entry_key(directory, hash, name);
+  std::optional<EntryRecord> found;
   if (parts_.name_filter.never_had(directory, hash)) {
     if (kind_ == Kind::kChange && mode == trove::ReadMode::kChecked) store().note_read(key);
-    co_return std::optional<EntryRecord>();
+  } else {
+    SPATE_CO_TRY(found, co_await get<EntryRecord>(key, mode));
   }
-  auto found = co_await get<EntryRecord>(key, mode);
+  if (confinement_ != nullptr) {
+    SPATE_CO_TRY(std::ignore, co_await confinement_->admit_name(store(), directory, found));
+  }
   co_return found;
 }
 
@@ -82,6 +103,10 @@ void Operation::end_changes(bool committed) {
 }
 
 Result<void> Operation::lock(std::vector<Handle> directories) {
+  if (confinement_ != nullptr) {
+    const auto may_lock = [this](Handle object) { return object == kRenameLock || confinement_->knows(object); };
+    if (!std::ranges::all_of(directories, may_lock)) return Errc::kPermissionDenied;
+  }
   if (locks_.try_take(directories)) return {};
   // Asks for the held locks, too, because the next run may need all of them in another order.
   wanted_locks_ = locks_.handles();

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <any>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,12 +12,15 @@
 #include "base/unique_function.h"
 #include "job/storage.h"
 #include "rpc/call.h"
+#include "server/meta/core/confinement.h"
 #include "server/meta/core/deferred_by_run.h"
 #include "server/meta/core/directory_locks.h"
+#include "server/meta/core/read_record.h"
 #include "server/meta/core/touched_by_run.h"
 #include "server/meta/store/keys.h"
 #include "server/meta/store/records.h"
 #include "wire/archive.h"
+#include "wire/handles.h"
 #include "wire/lease_messages.h"
 
 namespace spate::meta {
@@ -33,17 +37,6 @@ struct OperationParts {
   const NameHash& name_hash;
   MetaParts& meta;
 };
-
-/// The record under `key`, if there is one. kCorrupt and kFormatTooNew name the record.
-template <typename Record>
-job::Task<Result<std::optional<Record>>> read_record(job::Transaction& store, StoreKey key, trove::ReadMode mode) {
-  auto read = co_await store.get(key, mode);
-  if (read.status != Errc::kOk) co_return read.status;
-  if (!read.value) co_return std::optional<Record>();
-  auto record = decode_record<Record>(*read.value);
-  if (!record) co_return std::move(record).error();
-  co_return std::optional<Record>(*std::move(record));
-}
 
 /// kNotSupported, with a sentence, if the peer is a client of a version that does not know files with such a layout.
 Result<void> check_knows(const rpc::Peer& peer, const Layout& layout);
@@ -91,28 +84,23 @@ class Operation {
   template <typename Record>
   void put(const StoreKey& key, const Record& record) {
     encode_record(record, scratch_);
-    changes_.note_key(key, false);
-    store().put(key, scratch_);
-  }
-  void erase(const StoreKey& key) {
-    changes_.note_key(key, true);
-    store().erase(key);
+    put_raw(key.view(), scratch_);
   }
 
-  /// Erases a raw key, as it was found in the store.
-  void erase_raw(ByteView key) {
-    changes_.note_key(key, true);
-    store().erase(key);
-  }
+  /// Puts an encoded value.
+  void put_raw(ByteView key, ByteView value);
+  void erase(ByteView key);
 
-  /// Reads the inode. Fails with kStaleHandle when it is gone, and with kNotSupported if the file is mirrored and the
-  /// asking client does not know such files.
-  job::Task<Result<InodeRecord>> inode(Handle handle, trove::ReadMode mode);
-  job::Task<Result<InodeRecord>> inode(Handle handle) { return inode(handle, trove::ReadMode::kChecked); }
+  /// Reads the inode. Fails with kStaleHandle when it is gone, with kNotSupported if the file is mirrored and the
+  /// asking client does not know such files, and with kPermissionDenied if the object is beyond the caller's `reach`.
+  job::Task<Result<InodeRecord>> inode(Handle handle, trove::ReadMode mode = trove::ReadMode::kChecked,
+                                       Reach reach = Reach::kInside);
   void put(const InodeRecord& inode) {
     changes_.note_inode(inode);
     put(inode_key(inode.handle()), inode);
   }
+  /// The caller's key is confined to a directory. Null: it is not.
+  Confinement* confinement() { return confinement_.get(); }
   /// Reads entry `name` of a directory. Yields nothing when there is none.
   job::Task<Result<std::optional<EntryRecord>>> entry(Handle directory, std::string name, trove::ReadMode mode);
   job::Task<Result<std::optional<EntryRecord>>> entry(Handle directory, std::string name) {
@@ -154,6 +142,7 @@ class Operation {
   const Kind kind_;
   WallTime now_;
   std::optional<job::Transaction> store_;
+  std::unique_ptr<Confinement> confinement_;
   LockSet locks_;
   std::vector<Handle> wanted_locks_;
   unsigned conflicts_ = 0;
@@ -180,6 +169,9 @@ template <typename Request, auto Function>
 job::Task<Result<Bytes>> encoded_body(Operation& operation, ByteView request_bytes) {
   const auto request = wire::decode_body<Request>(request_bytes);
   if (!request) co_return Error(Errc::kProtocol, request.error().context());
+  if (Confinement* const confinement = operation.confinement()) {
+    SPATE_CO_TRY(std::ignore, co_await confinement->admit_all(operation.store(), wire::handles_of(*request)));
+  }
   auto reply = co_await Function(operation, *request);
   if (!reply) co_return std::move(reply).error();
   Bytes out;

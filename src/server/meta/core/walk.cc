@@ -7,8 +7,8 @@ namespace spate::meta {
 
 using trove::ReadMode;
 
-job::Task<Result<InodeRecord>> inode_of(Operation& operation, EntryRecord entry, ReadMode mode) {
-  auto inode = co_await operation.inode(entry.handle, mode);
+job::Task<Result<InodeRecord>> inode_of(Operation& operation, EntryRecord entry, ReadMode mode, Reach reach) {
+  auto inode = co_await operation.inode(entry.handle, mode, reach);
   if (inode.code() == Errc::kStaleHandle) co_return Error(Errc::kCorrupt, "an entry without its inode");
   co_return inode;
 }
@@ -83,7 +83,7 @@ job::Task<Result<PathEnd>> Walker::to_last_of_any_length() {
 }
 
 job::Task<Result<void>> Walker::enter(std::string component) {
-  SPATE_CO_TRY(const InodeRecord directory, co_await operation_.inode(at_, ReadMode::kSnapshot));
+  SPATE_CO_TRY(const InodeRecord directory, co_await operation_.inode(at_, ReadMode::kSnapshot, Reach::kOnTheWay));
   SPATE_CO_TRY(std::ignore, check_searchable(operation_.who(), directory));
   if (component == ".") co_return {};
   if (component == "..") {
@@ -119,26 +119,33 @@ Result<void> Walker::substitute(Handle directory, const InodeRecord& link) {
 
 namespace {
 
+/// The end of a walk that wants the object there.
+struct Sought {
+  bool follow_last = false;
+  Reach reach = Reach::kInside;
+};
+
 /// The object at `place`; nothing if it is a link to be followed.
 job::Task<Result<std::optional<InodeRecord>>> object_at(Operation& operation, Walker& walker, const PathEnd& place,
-                                                        bool follow_last) {
+                                                        Sought sought) {
   std::optional<InodeRecord> object;
   if (place.last == PathEnd::Last::kStart) {
-    SPATE_CO_TRY(object, co_await operation.inode(place.directory));
+    SPATE_CO_TRY(object, co_await operation.inode(place.directory, ReadMode::kChecked, sought.reach));
   } else {
-    SPATE_CO_TRY(const InodeRecord directory, co_await operation.inode(place.directory, ReadMode::kSnapshot));
+    SPATE_CO_TRY(const InodeRecord directory,
+                 co_await operation.inode(place.directory, ReadMode::kSnapshot, Reach::kOnTheWay));
     SPATE_CO_TRY(std::ignore, check_searchable(operation.who(), directory));
     if (place.last == PathEnd::Last::kName) {
       SPATE_CO_TRY(const auto entry, co_await next_entry(operation, place.directory, place.name, ReadMode::kSnapshot));
       if (!entry) co_return Errc::kNotFound;
       const EntryRecord found = *entry;
-      SPATE_CO_TRY(object, co_await inode_of(operation, found, ReadMode::kChecked));
+      SPATE_CO_TRY(object, co_await inode_of(operation, found, ReadMode::kChecked, sought.reach));
     } else {
       const Handle handle = place.last == PathEnd::Last::kDot ? place.directory : directory.parent;
-      SPATE_CO_TRY(object, co_await operation.inode(handle));
+      SPATE_CO_TRY(object, co_await operation.inode(handle, ReadMode::kChecked, sought.reach));
     }
   }
-  if (object->is_symlink() && (follow_last || place.slash) && place.last == PathEnd::Last::kName) {
+  if (object->is_symlink() && (sought.follow_last || place.slash) && place.last == PathEnd::Last::kName) {
     SPATE_CO_TRY(std::ignore, walker.follow(place, *object));
     co_return std::optional<InodeRecord>();
   }
@@ -148,18 +155,26 @@ job::Task<Result<std::optional<InodeRecord>>> object_at(Operation& operation, Wa
 
 }  // namespace
 
-job::Task<Result<InodeRecord>> walk(Operation& operation, wire::NamePath where) {
-  const bool follow_last = (where.flags & wire::NamePath::kFollowLast) != 0;
+job::Task<Result<InodeRecord>> walk(Operation& operation, wire::NamePath where, Reach reach) {
+  const Sought sought{(where.flags & wire::NamePath::kFollowLast) != 0, reach};
   Walker walker(operation, where);
   for (;;) {
     SPATE_CO_TRY(const PathEnd place, co_await walker.to_last());
-    SPATE_CO_TRY(auto object, co_await object_at(operation, walker, place, follow_last));
+    SPATE_CO_TRY(auto object, co_await object_at(operation, walker, place, sought));
     if (object) co_return *std::move(object);
   }
 }
 
+job::Task<Result<void>> admit_inside(Operation& operation, Handle object) {
+  Confinement* const confinement = operation.confinement();
+  if (confinement == nullptr) co_return {};
+  auto admitted = co_await confinement->admit(operation.store(), object, Reach::kInside);
+  co_return admitted;
+}
+
 job::Task<Result<NamedEntry>> entry_for_change(Operation& operation, PathEnd place) {
   SPATE_CHECK(place.last == PathEnd::Last::kName);
+  SPATE_CO_TRY(std::ignore, co_await admit_inside(operation, place.directory));
   SPATE_CO_TRY(std::ignore, operation.lock({place.directory}));
   NamedEntry named;
   SPATE_CO_TRY(named.directory, co_await operation.inode(place.directory));

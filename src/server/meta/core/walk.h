@@ -7,9 +7,6 @@
 
 namespace spate::meta {
 
-/// No real directory is this deep: a longer chain of parents is a loop.
-inline constexpr std::size_t kDeepest = 1U << 20U;
-
 /// The end of a path: its last component, before it is looked up.
 struct PathEnd {
   enum class Last : std::uint8_t {
@@ -59,8 +56,9 @@ class Walker {
   unsigned links_ = 0;
 };
 
-/// The object that `where` leads to, checked at commit. Fails with the Walker's errors and kNotFound.
-job::Task<Result<InodeRecord>> walk(Operation& operation, wire::NamePath where);
+/// The object that `where` leads to, checked at commit. Fails with the Walker's errors and kNotFound. `reach` is that
+/// of the object; the caller may pass what is on the way in any case.
+job::Task<Result<InodeRecord>> walk(Operation& operation, wire::NamePath where, Reach reach = Reach::kInside);
 
 /// A name that an operation is about to add, remove or replace.
 struct NamedEntry {
@@ -68,9 +66,14 @@ struct NamedEntry {
   std::optional<EntryRecord> entry;  // checked at commit, also when absent
 };
 
+/// kPermissionDenied if the caller's key is confined to a directory, and this object is not inside. Call it before the
+/// object is locked.
+job::Task<Result<void>> admit_inside(Operation& operation, Handle object);
+
 /// Locks the directory of `place` (whose kind is kName) and looks the name up.
 job::Task<Result<NamedEntry>> entry_for_change(Operation& operation, PathEnd place);
 /// The inode of an entry that was just read; kCorrupt if there is none.
-job::Task<Result<InodeRecord>> inode_of(Operation& operation, EntryRecord entry, trove::ReadMode mode);
+job::Task<Result<InodeRecord>> inode_of(Operation& operation, EntryRecord entry, trove::ReadMode mode,
+                                        Reach reach = Reach::kInside);
 
 }  // namespace spate::meta

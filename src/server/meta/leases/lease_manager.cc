@@ -167,10 +167,11 @@ job::Task<Result<wire::LookupLeaseReply>> LeaseManager::look_up(Operation& opera
   wire::LookupLeaseReply reply;
   reply.lease_ms = lease_ms();
   operation.keep_trail(&reply.steps);
-  auto object = co_await walk(operation, request.where);
+  auto object = co_await walk(operation, request.where, Reach::kOnTheWay);
   operation.keep_trail(nullptr);
   if (object) {
-    co_await show_as_it_is(operation, *object);
+    const bool unsteady = co_await show_as_it_is(operation, *object);
+    grants = grants && !unsteady;
     reply.object = object_reply(*object);
   } else if (object.code() != Errc::kNotFound || !ends_at_no_name(reply.steps)) {
     co_return std::move(object).error();
@@ -209,7 +210,8 @@ void LeaseManager::grant_listed(wire::ListLeaseReply& reply, Handle directory, c
   // A client that may not look up names must not cache them either.
   if (entries.empty() || !entries.front().attributes || !table_.grant(directory, holder, stamp)) return;
   for (std::uint32_t i = 0; i < entries.size(); ++i) {
-    if (!table_.grant(entries[i].handle, holder, stamp)) reply.refused.push_back(i);
+    // An entry without attributes leads to an object that the client may not use.
+    if (!entries[i].attributes || !table_.grant(entries[i].handle, holder, stamp)) reply.refused.push_back(i);
   }
   reply.granted = true;
   note_granted(holder);

@@ -25,6 +25,8 @@ Result<void> LockManager::admit(const rpc::Call& call) const {
 /// checked the right when the program opened the file.
 job::Task<Result<void>> LockManager::check_user(const rpc::Call& call, std::vector<wire::LockSpec> locks) const {
   job::Transaction store = core_.store().begin();
+  std::optional<Confinement> confinement;
+  if (call.peer->is_confined()) confinement.emplace(call);
   for (const wire::LockSpec& lock : locks) {
     if (lock.mode == LockMode::kNone) continue;  // releases a lock of its own
     const bool append = lock.kind == LockKind::kAppend;
@@ -32,6 +34,9 @@ job::Task<Result<void>> LockManager::check_user(const rpc::Call& call, std::vect
     SPATE_CO_TRY(const auto inode,
                  co_await read_record<InodeRecord>(store, inode_key(lock.handle), trove::ReadMode::kSnapshot));
     if (!inode) co_return Errc::kStaleHandle;
+    if (confinement) {
+      SPATE_CO_TRY(std::ignore, co_await confinement->admit(store, *inode, Reach::kInside));
+    }
     const Credential& who = call.peer->credential;
     if (may(who, *inode, kWantWrite) || (!append && may(who, *inode, kWantRead))) continue;
     const StoreKey opened = open_key(lock.handle, call.header.client, call.header.session_epoch);

@@ -18,6 +18,14 @@ Result<void> check_linkable(const Operation& operation, const InodeRecord& objec
   return harmless && may(who, object, kWantRead | kWantWrite) ? Result<void>() : Errc::kNotPermitted;
 }
 
+/// The holder of a confined key gives no name to a file that was moved away while it had it open: the name would keep
+/// the file. A temporary file (O_TMPFILE) has no other name.
+job::Task<Result<void>> check_confined(Operation& operation, const InodeRecord& object) {
+  if (operation.confinement() == nullptr || object.attributes.link_count == 0) co_return {};
+  SPATE_CO_TRY(const bool below, co_await operation.confinement()->is_below(operation.store(), object));
+  co_return below ? Result<void>() : Errc::kPermissionDenied;
+}
+
 }  // namespace
 
 Outcome<wire::LinkReply> link(Operation& operation, const wire::LinkRequest& request) {
@@ -30,6 +38,7 @@ Outcome<wire::LinkReply> link(Operation& operation, const wire::LinkRequest& req
   if (place.slash) co_return Errc::kNotFound;
   if (object.is_directory()) co_return Errc::kNotPermitted;
   SPATE_CO_TRY(std::ignore, check_linkable(operation, object));
+  SPATE_CO_TRY(std::ignore, co_await check_confined(operation, object));
   // A removed file cannot come back.
   if (object.attributes.link_count == 0 && !object.may_be_named()) co_return Errc::kNotFound;
   if (object.attributes.link_count >= kMaxLinks) co_return Errc::kTooManyLinks;

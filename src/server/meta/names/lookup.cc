@@ -9,8 +9,8 @@
 namespace spate::meta {
 
 Outcome<wire::LookupReply> lookup(Operation& operation, const wire::LookupRequest& request) {
-  SPATE_CO_TRY(InodeRecord object, co_await walk(operation, request.where));
-  co_await show_as_it_is(operation, object);
+  SPATE_CO_TRY(InodeRecord object, co_await walk(operation, request.where, Reach::kOnTheWay));
+  std::ignore = co_await show_as_it_is(operation, object);
   co_return object_reply(object);
 }
 
@@ -18,8 +18,8 @@ Outcome<wire::LookupLeaseReply> lookup_lease(Operation& operation, const wire::L
   Leases* const leases = operation.core().parts().leases;
   if (leases == nullptr) {
     wire::LookupLeaseReply reply;
-    SPATE_CO_TRY(InodeRecord object, co_await walk(operation, request.where));
-    co_await show_as_it_is(operation, object);
+    SPATE_CO_TRY(InodeRecord object, co_await walk(operation, request.where, Reach::kOnTheWay));
+    std::ignore = co_await show_as_it_is(operation, object);
     reply.object = object_reply(object);
     co_return reply;
   }
@@ -29,16 +29,17 @@ Outcome<wire::LookupLeaseReply> lookup_lease(Operation& operation, const wire::L
 
 Outcome<wire::AccessReply> access(Operation& operation, const wire::AccessRequest& request) {
   if (request.want > 7) co_return Error::told(Errc::kInvalidArgument, "only read, write and execute can be asked for");
-  SPATE_CO_TRY(InodeRecord object, co_await walk(operation, request.where));
+  SPATE_CO_TRY(InodeRecord object, co_await walk(operation, request.where, Reach::kOnTheWay));
   if (!may(operation.who(), object, request.want)) co_return Errc::kPermissionDenied;
   if ((request.want & kWantWrite) != 0 && operation.call().peer->reads_only()) co_return Errc::kReadOnly;
-  co_await show_as_it_is(operation, object);
+  std::ignore = co_await show_as_it_is(operation, object);
   co_return object_reply(object);
 }
 
 Outcome<wire::GetattrReply> getattr(Operation& operation, const wire::GetattrRequest& request) {
-  SPATE_CO_TRY(InodeRecord inode, co_await operation.inode(request.handle));
-  co_await show_as_it_is(operation, inode);
+  SPATE_CO_TRY(InodeRecord inode,
+               co_await operation.inode(request.handle, trove::ReadMode::kChecked, Reach::kOnTheWay));
+  std::ignore = co_await show_as_it_is(operation, inode);
   co_return object_reply(inode);
 }
 

@@ -88,6 +88,7 @@ job::Task<Result<InodeRecord>> make_object(Operation& operation, const InodeReco
   SPATE_CO_TRY(const Handle handle, co_await operation.core().new_handle(operation.call().stop));
   a.handle = Handle(handle.value | place_of(operation, directory, params.name) << kPlaceShift);
   operation.deferred().count_object(1);
+  if (operation.confinement() != nullptr) operation.confinement()->made(a.handle);
   if (object.is_directory()) operation.core().name_filter().made(a.handle);
   co_return object;
 }
@@ -171,7 +172,7 @@ job::Task<Result<void>> remove_object(Operation& operation, InodeRecord object) 
     range.limit = kXattrsAtOnce;
     const auto read = co_await operation.store().range(range);
     if (read.status != Errc::kOk) co_return read.status;
-    for (const trove::KeyValue& xattr : read.entries) operation.store().erase(xattr.key);
+    for (const trove::KeyValue& xattr : read.entries) operation.erase(xattr.key);
     more = read.more;
   }
   if (object.may_have_data()) {

@@ -2,6 +2,7 @@
 // readdir, list_lease: a page of a directory in the order of its names' hashes (docs/disk-meta.md, "Order of entries").
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "job/gate.h"
 #include "server/meta/core/core.h"
@@ -74,8 +75,9 @@ std::size_t batch_size(const Room& room, Detail detail) {
 struct Batch {
   std::vector<wire::DirectoryEntry> entries;
   std::vector<trove::KeyValue> inodes;
-  std::vector<std::string> targets;  // one for each entry, with Detail::kObject
-  bool more = false;                 // the directory has more entries
+  std::unordered_set<Handle> outside;  // objects that the caller, whose key is confined to a directory, may not use
+  std::vector<std::string> targets;    // one for each entry, with Detail::kObject
+  bool more = false;                   // the directory has more entries
 };
 
 Result<std::vector<wire::DirectoryEntry>> parse(const std::vector<trove::KeyValue>& found) {
@@ -105,6 +107,23 @@ job::Task<Result<void>> read_inodes(Operation& operation, Batch& batch) {
   auto read = co_await operation.store().get_many(keys, ReadMode::kSnapshot);
   if (read.status != Errc::kOk) co_return read.status;
   batch.inodes = std::move(read.entries);
+  co_return {};
+}
+
+/// Finds the objects that are outside though they have a name in this directory: hard links whose parent is elsewhere.
+job::Task<Result<void>> find_outside(Operation& operation, Handle directory, Batch& batch) {
+  Confinement* const confinement = operation.confinement();
+  if (confinement == nullptr) co_return {};
+  for (const trove::KeyValue& item : batch.inodes) {
+    SPATE_CO_TRY(const InodeRecord inode, decode_record<InodeRecord>(item.value));
+    if (inode.parent == directory) continue;
+    const auto admitted = co_await confinement->admit(operation.store(), inode, Reach::kInside);
+    if (admitted.code() == Errc::kPermissionDenied) {
+      batch.outside.insert(inode.handle());
+    } else if (!admitted) {
+      co_return admitted;
+    }
+  }
   co_return {};
 }
 
@@ -141,6 +160,7 @@ job::Task<void> read_batch(Operation& operation, Next next, Result<Batch>& out) 
   out = co_await read_names(operation, next.directory, next.after, next.limit);
   if (!out || next.detail == Detail::kNone) co_return;
   auto read = co_await read_inodes(operation, *out);
+  if (read) read = co_await find_outside(operation, next.directory, *out);
   if (!read) out = std::move(read).error();
 }
 
@@ -155,6 +175,10 @@ Result<void> add_details(Operation& operation, Batch& batch, Detail detail) {
   for (wire::DirectoryEntry& entry : batch.entries) {
     const auto found = inodes.find(entry.handle);
     if (found == inodes.end()) return Error(Errc::kCorrupt, "an entry without its inode");
+    if (batch.outside.contains(entry.handle)) {
+      if (detail == Detail::kObject) batch.targets.emplace_back();
+      continue;
+    }
     entry.attributes = found->second.attributes;
     if (size_in_doubt(operation.core(), found->second)) entry.attributes->size_known = false;
     // A look-up asks the datafiles whether the bits still hold.

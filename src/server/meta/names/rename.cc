@@ -50,6 +50,8 @@ job::Task<Result<void>> find_places(Operation& operation, const wire::RenameRequ
 }
 
 job::Task<Result<void>> read_both(Operation& operation, Move& move) {
+  SPATE_CO_TRY(std::ignore, co_await admit_inside(operation, move.from.directory));
+  SPATE_CO_TRY(std::ignore, co_await admit_inside(operation, move.to.directory));
   SPATE_CO_TRY(std::ignore, operation.lock({move.from.directory, move.to.directory}));
   SPATE_CO_TRY(move.directories[0], co_await operation.inode(move.from.directory));
   SPATE_CO_TRY(std::ignore, check_searchable(operation.who(), move.directories[0]));
@@ -76,7 +78,9 @@ job::Task<Result<void>> read_both(Operation& operation, Move& move) {
 job::Task<Result<void>> check_not_below(Operation& operation, const InodeRecord& directory, Handle moving) {
   std::vector<Handle> chain;
   Handle parent = directory.parent;
-  for (Handle at = directory.handle(); at != kRootHandle; at = parent) {
+  // The holder of a confined key moves nothing that is above the key's directory.
+  const Handle top = operation.confinement() != nullptr ? operation.confinement()->root() : kRootHandle;
+  for (Handle at = directory.handle(); at != top; at = parent) {
     if (at == moving) co_return Errc::kInvalidArgument;
     if (at != directory.handle()) {
       SPATE_CO_TRY(const InodeRecord ancestor, co_await operation.inode(at));

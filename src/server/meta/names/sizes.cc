@@ -211,12 +211,22 @@ bool size_in_doubt(MetaCore& core, const InodeRecord& inode) {
   return inode.truncating && inode.attributes.size_known && core.parts().intent_recovery->inherited(inode.handle());
 }
 
-job::Task<void> show_as_it_is(Operation& operation, InodeRecord& inode) {
-  if (size_in_doubt(operation.core(), inode)) inode.attributes.size_known = false;
-  if (!lends_in_doubt(inode)) co_return;
+job::Task<bool> show_as_it_is(Operation& operation, InodeRecord& inode) {
+  Attributes& a = inode.attributes;
+  if (size_in_doubt(operation.core(), inode)) a.size_known = false;
+  const bool lends = lends_in_doubt(inode);
+  const bool asks_here = operation.confinement() != nullptr && inode.layout && !a.size_known;
+  if (!lends && !asks_here) co_return false;
   const Layout layout = *inode.layout;
   const auto data = co_await operation.core().parts().io->stat(inode.handle(), layout, operation.call().stop);
-  if (!data || data->change_sum != inode.attributes.change_sum) drop_setid_bits(inode.attributes);
+  if (lends && (!data || data->change_sum != a.change_sum)) drop_setid_bits(a);
+  if (!asks_here || !data) co_return false;
+  a.size = data->size;
+  a.allocated_bytes = data->allocated_bytes;
+  if (data->change_sum != a.change_sum) a.mtime = data->mtime;
+  a.ctime = std::max(a.ctime, a.mtime);
+  a.size_known = true;
+  co_return true;
 }
 
 }  // namespace spate::meta

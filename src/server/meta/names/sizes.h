@@ -63,7 +63,9 @@ bool lends_in_doubt(const InodeRecord& inode);
 bool size_in_doubt(MetaCore& core, const InodeRecord& inode);
 
 /// Call it before attributes are returned. Clears set-uid and set-gid in `inode` (which is not put) if the datafiles
-/// show that it was written, or cannot be asked. A size in doubt is returned as unknown.
-job::Task<void> show_as_it_is(Operation& operation, InodeRecord& inode);
+/// show that it was written, or cannot be asked. A size in doubt is returned as unknown. For a caller whose key is
+/// confined to a directory it sets an unknown size, since io servers do not know what is below the directory. True: it
+/// has set the size, which changes without a change of the inode.
+job::Task<bool> show_as_it_is(Operation& operation, InodeRecord& inode);
 
 }  // namespace spate::meta

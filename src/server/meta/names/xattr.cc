@@ -122,14 +122,17 @@ void put_value(Operation& operation, Handle handle, std::string_view name, const
   stored.reserve(1 + value.size());
   stored.push_back(kVersion);
   stored.insert(stored.end(), value.begin(), value.end());
-  operation.store().put(xattr_key(handle, name), stored);
+  operation.put_raw(xattr_key(handle, name).view(), stored);
 }
 
 }  // namespace
 
 Outcome<wire::GetxattrReply> getxattr(Operation& operation, const wire::GetxattrRequest& request) {
   SPATE_CO_TRY(std::ignore, check_xattr_length(request.name));
-  SPATE_CO_TRY(const InodeRecord object, co_await walk(operation, request.where));
+  // The kernel of a mount asks for the lists of the directories that it passes.
+  const bool of_acl = request.name == kAccessAclXattr || request.name == kDefaultAclXattr;
+  SPATE_CO_TRY(const InodeRecord object,
+               co_await walk(operation, request.where, of_acl ? Reach::kOnTheWay : Reach::kInside));
   SPATE_CO_TRY(const XattrSpace space, xattr_space(request.name));
   SPATE_CO_TRY(std::ignore, check_readable(operation.who(), object, space));
   wire::GetxattrReply reply;
@@ -198,12 +201,14 @@ Outcome<wire::RemovexattrReply> removexattr(Operation& operation, const wire::Re
 }
 
 Outcome<wire::ListxattrReply> listxattr(Operation& operation, const wire::ListxattrRequest& request) {
-  SPATE_CO_TRY(const InodeRecord object, co_await walk(operation, request.where));
+  SPATE_CO_TRY(const InodeRecord object, co_await walk(operation, request.where, Reach::kOnTheWay));
   wire::ListxattrReply reply;
-  reply.names = layout_xattr_names(object);
+  const bool on_the_way = operation.confinement() != nullptr && !operation.confinement()->knows(object.handle());
+  if (!on_the_way) reply.names = layout_xattr_names(object);
   for (const std::string_view name : {kAccessAclXattr, kDefaultAclXattr}) {
     if (!acl_named(object, name).empty()) reply.names.emplace_back(name);
   }
+  if (on_the_way) co_return reply;
   trove::KeyRange range = xattrs_of(object.handle());
   range.limit = kListPage;
   range.mode = trove::ReadMode::kSnapshot;

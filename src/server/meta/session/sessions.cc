@@ -215,7 +215,7 @@ job::Task<Result<SessionTable::SessionPtr>> SessionTable::open_new(const wire::A
 
 /// A session may be resumed by the client that got its ticket, or by one with the client key that claims to be the same
 /// user. The holder of a user's key needs the ticket, since ids of sessions can be guessed, and another key of the same
-/// user may be in more groups.
+/// user may be in more groups. With a key for one directory it must be the very key that has opened the session.
 Result<void> SessionTable::check_claim(const Session& session, const rpc::Peer& peer,
                                        const wire::AuthenticateRequest& request) const {
   // It may have files of other users open.
@@ -223,6 +223,9 @@ Result<void> SessionTable::check_claim(const Session& session, const rpc::Peer& 
     return Error::told(Errc::kUnauthenticated, "the session was opened with a proof that is good for every user");
   if (peer.user_key && (!request.ticket || !covers(*peer.user_key, session.record.credential)))
     return Error::told(Errc::kUnauthenticated, "the session was opened with another key");
+  // What the session has open counts as inside of the key's directory.
+  if (peer.is_confined() && session.record.user_key != peer.user_key->id)
+    return Error::told(Errc::kUnauthenticated, "the session was opened with another key than this one for a directory");
   if (request.ticket) {
     const MetaOptions& options = core_.options();
     const bool genuine = verify(options.server_key, options.fs, *request.ticket);

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keys for one directory at the meta server: each request is checked, each part of a batch, locks, and sessions.
+#include <gmock/gmock.h>
+
+#include "base/expect.h"
+#include "server/meta/names/operations.h"
+#include "server/meta/testing/confined_keys_test.h"
+#include "wire/handles.h"
+
+namespace spate::meta {
+namespace {
+
+using testing::ElementsAre;
+using testing::UnorderedElementsAre;
+
+class ConfinedRequests : public ConfinedKeys {
+ protected:
+  /// The operations whose requests name no object.
+  template <typename Request>
+  void expect_refused(wire::Op op) {
+    Request request;
+    bool names_any = false;
+    wire::visit_handles(request, [&](Handle& handle) {
+      names_any = true;
+      handle = outside;
+    });
+    if constexpr (Request::kOp == wire::Op::kLockReclaim) {
+      request.locks.resize(1);
+      names_any = true;
+    }
+    if (!names_any) {
+      without_handles.insert(op);
+      return;
+    }
+    const auto complete = [this](wire::LockSpec& lock) {
+      lock.handle = outside;
+      lock.kind = LockKind::kFlock;
+      lock.mode = LockMode::kShared;
+      lock.last = LockRange{}.last;
+    };
+    if constexpr (requires { request.lock; }) complete(request.lock);
+    if constexpr (requires { request.locks; }) complete(request.locks[0]);
+    if constexpr (Request::kOp == wire::Op::kLock) request.sequence = request.oldest = 1;
+    EXPECT_ERRC(asked<wire::Empty>(user, request, no_id()), Errc::kPermissionDenied) << op_name(op);
+    ++refused;
+  }
+
+  std::set<wire::Op> without_handles;
+  int refused = 0;
+};
+
+/// A new request is here by itself, and is refused by itself.
+TEST_F(ConfinedRequests, EveryRequestThatNamesAnObjectOutsideIsRefused) {
+  const auto open = [this](wire::Op op) {
+    const auto access = role->service().operations().at(op).access;
+    return access == rpc::Access::kReaders || access == rpc::Access::kWriters;
+  };
+#define SPATE_TEST_ROW(id, number, name, callers) \
+  if (open(wire::Op::k##id)) expect_refused<wire::id##Request>(wire::Op::k##id);
+  SPATE_META_READS(SPATE_TEST_ROW)
+  SPATE_META_CHANGES(SPATE_TEST_ROW)
+#undef SPATE_TEST_ROW
+  expect_refused<wire::LockRequest>(wire::Op::kLock);
+  expect_refused<wire::LockTestRequest>(wire::Op::kLockTest);
+  expect_refused<wire::LockReclaimRequest>(wire::Op::kLockReclaim);
+  using wire::Op;
+  EXPECT_THAT(without_handles, UnorderedElementsAre(Op::kMetaStatfs, Op::kMetaSync, Op::kClusterMap, Op::kDataGroups,
+                                                    Op::kChangeBatch));  // which names them within: see below
+  EXPECT_GE(refused, 25);
+}
+
+TEST_F(ConfinedRequests, LocksAreTakenInsideOnly) {
+  EXPECT_OK(lock(user, inside, LockMode::kShared));
+  EXPECT_ERRC(lock(user, outside, LockMode::kShared), Errc::kPermissionDenied);
+  EXPECT_ERRC(lock(user, outside, LockMode::kExclusive, LockKind::kAppend), Errc::kPermissionDenied);
+  ASSERT_OK(rename(operators, "top/data/f", "top/other/f"));
+  EXPECT_ERRC(lock(user, inside, LockMode::kExclusive), Errc::kPermissionDenied);
+  EXPECT_OK(lock(user, inside, LockMode::kNone)) << "its own lock it may release";
+}
+
+TEST_F(ConfinedRequests, ABatchIsCheckedChangeByChange) {
+  const auto batched = [](auto request) {
+    wire::BatchedChange change{decltype(request)::kOp, {}};
+    wire::encode_body(request, change.body);
+    return change;
+  };
+  wire::MkdirRequest directory;
+  directory.attributes.mode = 0755;
+  wire::ChangeBatchRequest request;
+  for (const char* path : {"top/data/one", "top/one", "top/other/one", "top/data/two"}) {
+    directory.where = at(path);
+    request.changes.push_back(batched(directory));
+  }
+  wire::SetattrRequest by_handle;
+  by_handle.where.start = outside;
+  by_handle.mtime_now = true;
+  request.changes.push_back(batched(by_handle));
+  const auto reply = asked<wire::ChangeBatchReply>(user, request);
+  ASSERT_OK(reply);
+  std::vector<Errc> codes;
+  for (const wire::BatchedAnswer& answer : reply->answers) codes.push_back(answer.status);
+  EXPECT_THAT(codes, ElementsAre(Errc::kOk, Errc::kPermissionDenied, Errc::kPermissionDenied, Errc::kOk,
+                                 Errc::kPermissionDenied));
+}
+
+job::Task<Result<Bytes>> put_outside(Operation& operation, ByteView request) {
+  const auto where = wire::decode_body<wire::CloseRequest>(request);
+  SPATE_CO_TRY(auto inode, co_await operation.get<InodeRecord>(inode_key(where->handle)));
+  inode->attributes.mode = 0;
+  operation.put(*inode);
+  co_return Bytes();
+}
+
+job::Task<Result<Bytes>> lock_outside(Operation& operation, ByteView request) {
+  const auto where = wire::decode_body<wire::CloseRequest>(request);
+  SPATE_CO_TRY(std::ignore, operation.lock({where->handle}));
+  co_return Bytes();
+}
+
+/// Functions that forget to check what they read.
+TEST_F(ConfinedRequests, AChangeBeyondTheDirectoryIsNotCommitted) {
+  wire::CloseRequest request;
+  const auto change = [&](Body body) {
+    Bytes bytes;
+    wire::encode_body(request, bytes);
+    rpc::Call call;
+    call.header.op = wire::Op::kClose;
+    call.header.client = user.id;
+    call.header.session_epoch = user.epoch;
+    call.peer = std::make_shared<rpc::Peer>();
+    call.peer->credential = user.who;
+    call.peer->user_key = user.user_key;
+    return run(role->core().change(call, bytes, body)).code();
+  };
+  const std::uint32_t mode = inode(outside).attributes.mode;
+  request.handle = outside;
+  EXPECT_EQ(change(&put_outside), Errc::kPermissionDenied);
+  EXPECT_EQ(inode(outside).attributes.mode, mode);
+  EXPECT_EQ(change(&lock_outside), Errc::kPermissionDenied);
+}
+
+/// What a session has open counts as inside, so it must have been opened with this key.
+TEST_F(ConfinedRequests, ASessionIsResumedWithTheVeryKeyOnly) {
+  UserKey wide = key_of(7);
+  TestClient free = holder(wide);
+  ASSERT_OK(open_by_handle(free, outside));
+  TestClient thief = free;
+  thief.user_key = confined(1);
+  EXPECT_ERRC(join(thief), Errc::kUnauthenticated);
+  TestClient other = user;
+  other.user_key = confined(2);
+  EXPECT_ERRC(join(other), Errc::kUnauthenticated);
+  EXPECT_OK(join(user));
+  user.user_key = wide;
+  EXPECT_OK(join(user)) << "a key for the whole file system covers it";
+  user.user_key = confined(1);
+  EXPECT_ERRC(join(user), Errc::kUnauthenticated);
+}
+
+}  // namespace
+}  // namespace spate::meta
