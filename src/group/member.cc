@@ -135,9 +135,24 @@ job::Task<void> Member::live() {
 
 bool Member::accuses() const { return handed_over_ || executor_.now() - heard_ >= options_.timing.grace; }
 
+/// Whether this member has served and finds nothing in its store. Then it lacks everything, also if the record names
+/// nobody else: as a primary it would replace the others' copies by nothing.
+bool Member::has_lost_its_store() {
+  const bool lost = log_.is_new() && record_.epoch > 1;
+  if (lost && !told_of_loss_) {
+    SPATE_LOG("group", error,
+              "this member has served, and its store is empty now: it does not lead. If it was the only one that "
+              "served, start it with its own store; else stop it, and `spate coord restore --without {}` lets another "
+              "member lead group={}",
+              options_.self.value, options_.group);
+  }
+  told_of_loss_ = lost;
+  return lost;
+}
+
 job::Task<void> Member::step() {
   co_await note_complete();
-  if (!record_.serves(options_.self) || log_.incomplete()) co_return;
+  if (!record_.serves(options_.self) || log_.incomplete() || has_lost_its_store()) co_return;
   if (record_.epoch < log_.last().epoch) {
     SPATE_LOG(
         "group", error,

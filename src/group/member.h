@@ -79,6 +79,7 @@ class Member final : public Leadership {
 
   job::Task<void> live();
   job::Task<void> step();
+  bool has_lost_its_store();
   bool accuses() const;
   job::Task<bool> record_is_current();
   /// Makes this member the primary, if the record has not changed since it was read.
@@ -107,6 +108,7 @@ class Member final : public Leadership {
   MonoTime acknowledged_;       // when a beacon was acknowledged last, or this process began
   bool accusing_ = false;  // a take-over is under way or its outcome unknown: nothing of the old epoch is acknowledged
   bool handed_over_ = false;      // the primary has ended its lease in favour of this member
+  bool told_of_loss_ = false;     // the log says that the store is empty
   bool lease_ended_ = false;      // this member, as the primary, has ended its own lease
   MonoTime serves_from_;          // of a primary: when it may begin to answer
   std::uint64_t copy_epoch_ = 0;  // epoch of the copy that is being received, or was received last

@@ -12,6 +12,7 @@
 #include "client/session/session.h"
 #include "group/channel_link.h"
 #include "group/record.h"
+#include "tools/exit_codes.h"
 
 namespace spate::tools {
 namespace {
@@ -88,14 +89,23 @@ Result<void> check_all_answer(const std::vector<MemberReport>& reports, const st
   return {};
 }
 
-/// A record that lets the best member lead. Nothing: the coordinator's record is no older than any member's.
-Result<std::optional<group::GroupRecord>> new_record(const RestoreInput& input, bool in_doubt) {
+/// Whether the record names as serving only members that are gone for good.
+bool all_are_gone(const group::GroupRecord& record, const std::vector<std::string>& without) {
+  return std::ranges::all_of(record.members, [&](const group::MemberEntry& member) {
+    return !member.serving || std::ranges::find(without, std::to_string(member.server.value)) != without.end();
+  });
+}
+
+/// A record that lets the best member lead. Nothing: the coordinator's record is no older than any member's, and one of
+/// those that serve is there.
+Result<std::optional<group::GroupRecord>> new_record(const RestoreInput& input,
+                                                     const std::vector<std::string>& without) {
   std::optional<group::GroupRecord> old;
   if (input.found) {
     SPATE_TRY(old, group::decode_group_record(input.found->value));
   }
   const std::uint64_t epoch = latest_epoch(input.reports);
-  if (old && old->epoch >= epoch) return std::optional<group::GroupRecord>();
+  if (old && old->epoch >= epoch && !all_are_gone(*old, without)) return std::optional<group::GroupRecord>();
   if (epoch <= 1 && !old)
     return Error::told(Errc::kNotFound,
                        "no meta server holds any records. A new file system makes the coordinator's record by itself");
@@ -111,7 +121,7 @@ Result<std::optional<group::GroupRecord>> new_record(const RestoreInput& input, 
   record.primary = best->server;
   record.loss = old ? old->loss : 0;
   // A `loss` number that the group has never had tells clients that changes may be lost.
-  if (in_doubt || best->answer->tail_unknown)
+  if (!without.empty() || best->answer->tail_unknown)
     record.loss = std::max(record.loss + 1, static_cast<std::uint64_t>(std::time(nullptr)));
   return std::optional(std::move(record));
 }
@@ -153,7 +163,7 @@ Result<std::optional<group::GroupRecord>> restore(assembly::ClientProcess& proce
   std::ranges::sort(members, {}, &ServerId::value);
   SPATE_TRY(const RestoreInput input, process.run([&](client::Client&) { return look(*coordinator, link, members); }));
   SPATE_TRY(std::ignore, check_all_answer(input.reports, without));
-  SPATE_TRY(const auto record, new_record(input, !without.empty()));
+  SPATE_TRY(const auto record, new_record(input, without));
   if (!record) return record;
   const std::uint64_t from = input.found ? input.found->revision : 0;
   SPATE_TRY(std::ignore, process.run([&](client::Client&) { return write_record(*coordinator, from, *record); }));

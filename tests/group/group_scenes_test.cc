@@ -87,6 +87,20 @@ TEST_F(GroupScene, APrimaryWhoseRolesCannotStartIsFollowedByAnother) {
   EXPECT_TRUE(run_until([&] { return leader() && *leader() != first; }, seconds(4)));
 }
 
+/// The record names it alone, but what it had is gone. As a primary it would replace the other's copy by nothing.
+TEST_F(GroupScene, TheOnlyMemberThatServesDoesNotLeadWithAnEmptyStore) {
+  make(2);
+  const std::uint32_t alone = *leader();
+  const std::uint32_t other = backup();
+  world_->kill(other);
+  EXPECT_TRUE(run_until([&] { return !serves(other); }, seconds(10))) << "a dead backup is not removed";
+  EXPECT_TRUE(increment(true).has_value()) << "it does not go on alone";
+  world_->wipe(alone);
+  world_->start(alone);
+  world_->start(other);
+  EXPECT_FALSE(run_until([&] { return leader().has_value(); }, seconds(180))) << "a member leads";
+}
+
 /// A client that reaches the old primary alone has to ask the others. It cannot know that the old one only waits.
 TEST_F(GroupScene, APrimaryThatReachesNeitherTheOthersNorTheCoordinatorSendsItsClientsAway) {
   make(3);
@@ -120,7 +134,7 @@ TEST_F(GroupScene, APrimaryThatHasSentItsClientsAwayAnswersAgainWhenItReachesThe
 TEST_F(GroupScene, AMemberWhoseDiskHasFailedDoesNotStandBy) {
   make(2);
   Member& member = world_->process(backup())->member();
-  ASSERT_TRUE(member.stands_by());
+  ASSERT_TRUE(run_until([&] { return member.stands_by(); }, seconds(5))) << "it serves, but does not stand by";
   member.failed(Error(Errc::kIoError, "store of the group"));
   EXPECT_FALSE(member.stands_by());
 }
