@@ -128,11 +128,27 @@ nlohmann::json json_of(const UserKey& key, const std::string& path) {
   return row;
 }
 
+/// The object at the path. A symbolic link is refused, also on the way: its owner may change where it leads, and the
+/// key would not be good for the directory that its file names.
+Result<wire::ObjectReply> stat_without_links(assembly::ClientProcess& process, const std::string& path) {
+  for (std::size_t end = path.find_first_not_of('/'); end < path.size();) {
+    end = std::min(path.find('/', end), path.size());
+    const std::string part = path.substr(0, end);
+    const auto found =
+        process.run([&](client::Client& client) { return client.stat(client::path_from_root(part, false)); });
+    if (!found) return found.error();
+    if (found->attributes.type == FileType::kSymlink)
+      return Error::told(Errc::kInvalidArgument, part + " is a symbolic link: name the directory itself");
+    end = path.find_first_not_of('/', end);
+  }
+  return process.run([&](client::Client& client) { return client.stat(client::path_from_root(path, false)); });
+}
+
 /// The directory that the option names, or none.
 Result<Handle> chosen_directory(Context& context, const KeyOptions& options, const std::string& path) {
   if (options.path.empty()) return Handle();
   SPATE_TRY(assembly::ClientProcess * process, context.file_system());
-  const auto found = process->run([&](client::Client& client) { return client.stat(client::path_from_root(path)); });
+  const auto found = stat_without_links(*process, path);
   if (!found) return found.error();
   if (found->attributes.type != FileType::kDirectory)
     return Error::told(Errc::kNotDirectory, options.path + " is no directory: a key is confined to a directory");

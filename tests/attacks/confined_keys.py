@@ -39,9 +39,11 @@ def the_key(fs, user):
     row = {row["id"]: row for row in json.loads(fs.spate("key", "list", "--json"))["issued"]}[user.id]
     check(row["path"] == "/top/data" and row["directory"] == handle(fs, "/top/data"), row)
     check("path=/top/data until=" in fs.spate("key", "list").decode(), "the list does not say the path")
-    for path, said in (("/top/none", "no such file"), ("spate:/top/data/f", "directory"), ("/", "without --path")):
+    fs.spate("ln", "-s", "data", "spate:/top/link")
+    for path, said in (("/top/link", "symbolic link"), ("/top/link/sub", "symbolic link"), ("/top/none", "no such file"), ("spate:/top/data/f", "directory"), ("/", "without --path")):
         done = fs.run("key", "issue", "--uid", "5", "--gid", "5", "--path", path)
         check(done.returncode == 1 and said in done.stderr and not done.stdout, "%s: %s" % (path, done))
+    fs.spate("rm", "spate:/top/link")
 
 
 def inside(fs, user):

@@ -234,6 +234,8 @@ job::Task<Result<Attributes>> complete_attributes(Cluster& cluster, Attributes a
     wire::GetattrRequest request;
     request.handle = attributes.handle;
     SPATE_CO_TRY(const auto reply, co_await cluster.session().ask(request, limits));
+    if (!reply.attributes.size_known)
+      co_return Error(Errc::kUnreachable, "the meta server cannot ask the io servers for the file's size");
     co_return reply.attributes;
   }
   if (!states) co_return std::move(states).error();

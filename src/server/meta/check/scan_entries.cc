@@ -25,7 +25,7 @@ struct EntryScan {
   wire::MetaScanReply reply;
   std::vector<Entry> entries;
   InodeStates inodes;
-  /// What directories lead to, and by how many names: parents of objects with several names.
+  /// Parents of objects with several names: which objects of the page they lead to, and by how many names.
   std::unordered_map<Handle, std::unordered_map<Handle, std::uint32_t>> children;
 
   Finding& found(Damage damage, const Entry& entry) {
@@ -71,8 +71,8 @@ void count(EntryScan& scan, const Entry& entry, const InodeRecord& directory, bo
   if (leads_to_directory) ++facts.back().subdirectories;
 }
 
-/// How many names of the object `directory` has. Keeps what it has read, since objects that have a name in the same
-/// directory often have their parent in common, too.
+/// How many names of the object, to which an entry of the page leads, `directory` has. Counts all objects of the page,
+/// since those that have a name in the same directory often have their parent in common, too.
 job::Task<Result<std::uint32_t>> names_in(EntryScan& scan, Handle directory, Handle object) {
   constexpr std::size_t kMostKept = 16;
   const auto known = scan.children.find(directory);
@@ -87,7 +87,7 @@ job::Task<Result<std::uint32_t>> names_in(EntryScan& scan, Handle directory, Han
     SPATE_CO_TRY(const auto page, co_await read_page(scan.operation, range, kScanPage));
     for (const trove::KeyValue& item : page.entries) {
       const auto record = decode_record<EntryRecord>(item.value);
-      if (record) ++found[record->handle];
+      if (record && scan.inodes.contains(record->handle)) ++found[record->handle];
     }
     more = page.more;
     if (more) go_on(range, page);

@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/meta/core/confinement.h"
 
+#include <algorithm>
+
 #include "server/meta/core/read_record.h"
 
 namespace spate::meta {
 namespace {
 
 using trove::ReadMode;
+
+/// Objects that are deeper below the key's directory are refused. No path of a system call has so many components.
+constexpr std::size_t kDeepestInside = 4096;
+/// Handles of one chain that are remembered, from the object upwards.
+constexpr std::size_t kMostRemembered = 64;
 
 /// One answer for everything that is outside, whether it is there or not.
 Error outside() {
@@ -37,6 +44,7 @@ void Confinement::begin() {
   inside_.clear();
   opened_.clear();
   way_.reset();
+  changed_.clear();
   beyond_ = false;
 }
 
@@ -45,13 +53,14 @@ job::Task<Result<bool>> Confinement::is_below(job::Transaction& store, const Ino
   Handle parent = inode.parent;
   for (Handle at = inode.handle(); at != root_ && !inside_.contains(at);) {
     chain.push_back(at);
-    if (at == kRootHandle || !parent || chain.size() > kDeepest) co_return false;
+    if (at == kRootHandle || !parent || chain.size() > kDeepestInside) co_return false;
     at = parent;
     if (at == root_) break;
     SPATE_CO_TRY(const auto above, co_await inode_at(store, at));
     if (!above || !above->is_directory()) co_return false;
     parent = above->parent;
   }
+  chain.resize(std::min(chain.size(), kMostRemembered));
   inside_.insert(chain.begin(), chain.end());
   inside_.insert(root_);
   co_return true;
@@ -130,9 +139,20 @@ job::Task<Result<void>> Confinement::admit_all(job::Transaction& store, std::vec
   co_return {};
 }
 
+job::Task<Result<bool>> Confinement::still_holds(job::Transaction& now) const {
+  Confinement again(call_);
+  for (const Handle object : changed_) {
+    const auto admitted = co_await again.admit(now, object, Reach::kInside);
+    if (admitted.code() == Errc::kPermissionDenied) co_return false;
+    if (!admitted) co_return admitted.error();
+  }
+  co_return true;
+}
+
 void Confinement::note_change(ByteView key) {
   if (!is_of_object(key)) return;
   const Handle object(parse_id_key(key).value_or(0));
+  changed_.insert(object);
   // What is only open has no names to be changed.
   const bool may = static_cast<KeyKind>(key[0]) == KeyKind::kEntry ? inside_.contains(object) : knows(object);
   beyond_ = beyond_ || !may;

@@ -55,6 +55,9 @@ class Confinement {
   /// The run has changed what belongs to an object that it has not found to be inside: it must not be committed. What
   /// functions read has been checked before, so only one that does without these checks does so.
   bool beyond() const { return beyond_; }
+  /// Whether the objects that the run has changed are inside in `now`, a later state than that of the run. Directories
+  /// above may have been moved since.
+  job::Task<Result<bool>> still_holds(job::Transaction& now) const;
 
  private:
   /// A directory above the key's, and the next one on the way down.
@@ -70,6 +73,7 @@ class Confinement {
   const Handle root_;
   std::unordered_set<Handle> inside_;
   std::unordered_set<Handle> opened_;  // by this session
+  std::unordered_set<Handle> changed_;
   std::optional<std::vector<Step>> way_;
   bool beyond_ = false;
 };

@@ -209,6 +209,15 @@ job::Task<Result<void>> MetaCore::recall(Operation& operation) {
   co_return recalled;
 }
 
+/// Whether what the run changes is still inside of the key's directory. Directories above may have been moved while
+/// recall() waited for clients, which take as long as they like.
+job::Task<Result<bool>> MetaCore::is_still_inside(Operation& operation) {
+  if (operation.confinement() == nullptr) co_return true;
+  job::Transaction now(store_.begin());
+  auto holds = co_await operation.confinement()->still_holds(now);
+  co_return holds;
+}
+
 job::Task<Result<Bytes>> MetaCore::run_changes(Operation& operation, ByteView request, Body body) {
   const rpc::Call& call = operation.call();
   for (;;) {
@@ -238,6 +247,11 @@ job::Task<Result<Bytes>> MetaCore::run_changes(Operation& operation, ByteView re
       if (auto answer = operation.deferred().take_answer()) result = *std::move(answer);
       if (has_slot(call)) parts_.answers->remember(operation.store(), call, result, operation.deferred().truncates());
       SPATE_CO_TRY(std::ignore, co_await recall(operation));
+      SPATE_CO_TRY(const bool inside, co_await is_still_inside(operation));
+      if (!inside) {  // the next run refuses it
+        SPATE_CO_TRY(std::ignore, co_await before_next_run(operation));
+        continue;
+      }
       const auto done = co_await operation.store().commit(trove::Durability::kProcess);
       if (done.status == Errc::kOk) {
         if (has_slot(call)) parts_.answers->confirm(call);

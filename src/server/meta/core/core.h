@@ -81,6 +81,7 @@ class MetaCore {
  private:
   bool short_of_space();
   job::Task<Result<Bytes>> run_changes(Operation& operation, ByteView request, Body body);
+  job::Task<Result<bool>> is_still_inside(Operation& operation);
   job::Task<Result<void>> before_next_run(Operation& operation);
   job::Task<Result<void>> after_truncation(const rpc::Call& call, Handle handle);
   job::Task<Result<Bytes>> acknowledge(Operation& operation, Result<Bytes> result);

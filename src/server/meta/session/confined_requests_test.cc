@@ -139,6 +139,25 @@ TEST_F(ConfinedRequests, AChangeBeyondTheDirectoryIsNotCommitted) {
   EXPECT_EQ(change(&lock_outside), Errc::kPermissionDenied);
 }
 
+/// Between a run and its commit others move directories.
+TEST_F(ConfinedRequests, WhatARunHasChangedMustStillBeInsideAtItsCommit) {
+  rpc::Call call;
+  call.peer = std::make_shared<rpc::Peer>();
+  call.peer->user_key = user.user_key;
+  Confinement confinement(call);
+  const StoreKey key = inode_key(handle_of("top/data/sub/f"));
+  confinement.note_change(key);
+  const auto holds = [&] {
+    job::Transaction now(role->core().store().begin());
+    const auto held = run(confinement.still_holds(now));
+    EXPECT_OK(held);
+    return held && *held;
+  };
+  EXPECT_TRUE(holds()) << "it is inside";
+  ASSERT_OK(rename(operators, "top/data/sub", "top/other/sub"));
+  EXPECT_FALSE(holds()) << "it was moved out with its directory";
+}
+
 /// What a session has open counts as inside, so it must have been opened with this key.
 TEST_F(ConfinedRequests, ASessionIsResumedWithTheVeryKeyOnly) {
   UserKey wide = key_of(7);
