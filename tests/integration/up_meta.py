@@ -13,7 +13,7 @@ import subprocess
 import urllib.error
 import urllib.request
 
-from cluster import BIN, SPATE, Cluster, alive, check, free_ports, skip, wait_until
+from cluster import BIN, SPATE, SPATED, Cluster, alive, check, free_ports, skip, wait_until
 
 METAS, IOS, VOTES = 3, 1, 3
 NAMER = os.path.join(BIN, "steady_namer")
@@ -234,6 +234,34 @@ def etcd_is_lost(fs):
     check(fs.spate("cat", "spate:/later", "spate:/meanwhile") == b"laterm", "files differ after etcd's data was lost")
 
 
+def the_only_store_that_is_up_to_date_is_lost(fs):
+    """The server that served alone comes back with an empty store. It must not lead: the others' copies would be replaced by nothing."""
+    whole(fs)
+    before = parts(fs)
+    last = next(server for server, (part, _) in before.items() if part == "leads")
+    for server, (_, pid) in before.items():
+        if server != last:
+            os.kill(pid, signal.SIGKILL)
+    done = fs.run("put", "spate:/alone", input=b"alone")
+    check(done.returncode == 0, "put: %s" % done.stderr)
+    os.kill(before[last][1], signal.SIGKILL)
+    wait_until(lambda: not alive(before[last][1]), "it ends")
+    shutil.rmtree("%s/server-%d/keyval" % (fs.dir, last))
+    subprocess.run([SPATED, "--config", fs.dir + "/spate.toml", "--server", str(last), "--format"], env=fs.env, timeout=60, check=True,
+                   stderr=subprocess.DEVNULL)
+    done = fs.run("up", "-q", "--dir", fs.dir)
+    check(done.returncode == 1 and "no meta server leads yet" in done.stderr, "up: exit %d, %s" % (done.returncode, done.stderr))
+    check("its store is empty now" in fs.log(last), "the log does not say why")
+    empty = parts(fs)[last][1]
+    os.kill(empty, signal.SIGKILL)
+    wait_until(lambda: not alive(empty), "it ends")
+    fs.spate("coord", "restore", "--without", str(last))
+    wait_until(lambda: "leads" in [part for part, _ in parts(fs).values()], "another one leads", 60)
+    up(fs)
+    whole(fs)
+    check(fs.spate("cat", "spate:/a") == b"kept", "older files are gone")
+
+
 def a_second_one(fs):
     """The ports of a second file system are chosen next to those of the first."""
     other = fs.root + "/other"
@@ -278,6 +306,7 @@ def main():
         down_and_up(fs)
         etcd_is_lost(fs)
         fs.fsck()
+        the_only_store_that_is_up_to_date_is_lost(fs)
         a_second_one(fs)
         without_etcd(fs)
 
