@@ -90,12 +90,12 @@ Result<void> create_first_member(const std::string& folder, const config::FileSy
   SPATE_TRY(const Key key, config::read_key_file(config.fs.server_key_file));
   SPATE_TRY(std::ignore, make_etcd_certificates(folder, key, member.host, host_of_url(config.servers[1].urls.front())));
   SPATE_TRY(std::ignore, write_file(no_record_mark(folder), ""));
-  return write_member(folder, {member,
-                               {{member.name, peer_url(member)}},
-                               false,
-                               config.fs.id,
-                               member_data(folder, member.name),
-                               certificates_folder(folder)});
+  return write_member(folder, only_member(folder, config.fs.id, member, false));
+}
+
+EtcdSettings only_member(const std::string& folder, FsId fs, const EtcdMember& member, bool has_begun) {
+  return {member, {{member.name, peer_url(member)}}, has_begun,
+          fs,     member_data(folder, member.name),  certificates_folder(folder)};
 }
 
 }  // namespace spate::tools

@@ -144,6 +144,10 @@ Result<void> make_first_record(const std::string& folder, const config::FileSyst
     if (clock.now() >= until) return Error(made.code(), "etcd does not answer: " + made.error().message());
     std::this_thread::sleep_for(kPauseOfLooks);
   }
+  for (const std::string& name : members_of(folder)) {
+    SPATE_TRY(const EtcdMember member, read_member(folder, name));
+    SPATE_TRY(std::ignore, write_member(folder, only_member(folder, config.fs.id, member, true)));
+  }
   if (::unlink(mark.c_str()) != 0) return errno_error(errno, "remove " + mark);
   return {};
 }

@@ -108,6 +108,13 @@ def alone_at_first(site):
         check(machines.type(first, "stat -c %%a /srv/data/spate/coord/tls/%s" % file) == "600\n", file + " can be read by others")
 
 
+def begins_no_second_cluster(site):
+    """The settings with which etcd began would let it begin anew when its records are lost."""
+    name = site.metas[0]
+    settings = json.loads(site.machines.type(name, "cat /srv/data/spate/coord/etcd-1.json"))
+    check(settings["initial-cluster-state"] == "existing", "etcd may begin a second cluster: %s" % settings)
+
+
 def an_interrupted_join(site, name):
     """The machine is lost as soon as etcd counts it. The others go on, and the same command completes the join."""
     first = site.metas[0]
@@ -188,6 +195,7 @@ def three_machines(machines):
     refusals(site)
     site.init()
     alone_at_first(site)
+    begins_no_second_cluster(site)
     an_interrupted_join(site, "node2")
     site.join("node3")
     site.join("node4")
