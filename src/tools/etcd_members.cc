@@ -58,6 +58,14 @@ std::string address_of(const std::string& folder, const std::string& name) {
   return "tcp" + url.get_ref<const std::string&>().substr(5);
 }
 
+/// From now on the member is not started without its records.
+Result<void> mark_begun(const std::string& folder, const std::string& name) {
+  const std::string mark = begun_mark(folder, name);
+  SPATE_TRY(const bool there, has_records(folder, name));
+  if (!there || ::access(mark.c_str(), F_OK) == 0) return {};
+  return write_file(mark, "");
+}
+
 Result<EtcdSupervisor> start_supervisor(const std::string& folder, const std::string& name) {
   const std::string log = member_log(folder, name);
   ::mkdir((folder + "/log").c_str(), 0700);
@@ -151,6 +159,29 @@ Result<EtcdMember> read_member(const std::string& folder, const std::string& nam
   return member;
 }
 
+Result<bool> has_records(const std::string& folder, const std::string& name) {
+  const std::string log = member_data(folder, name) + "/member/wal";
+  std::error_code error;
+  const bool there = fs::exists(log, error);
+  if (error) return errno_error(error.value(), "look at " + log);
+  return there;
+}
+
+std::string begun_mark(const std::string& folder, const std::string& name) {
+  return folder + "/coord/" + name + ".begun";
+}
+
+Result<void> check_records(const std::string& folder, const std::string& name) {
+  SPATE_TRY(const bool there, has_records(folder, name));
+  if (there || ::access(begun_mark(folder, name).c_str(), F_OK) != 0) return {};
+  std::ifstream in(member_settings(folder, name));
+  const nlohmann::json settings = nlohmann::json::parse(in, nullptr, false);
+  if (!settings.is_object() || settings.value("initial-cluster-state", "") != "existing") return {};
+  return Error::told(Errc::kNotFound, "the records of " + name + " are lost (" + member_data(folder, name) +
+                                          "): mount their disk, or type this machine's `spate join` line again, "
+                                          "which gets them from the other machines");
+}
+
 Result<void> write_member(const std::string& folder, const EtcdSettings& settings) {
   const std::string path = member_settings(folder, settings.self.name);
   const std::string text = settings_text(settings);
@@ -187,6 +218,10 @@ std::vector<std::string> members_of(const std::string& folder) {
 }
 
 Result<std::vector<EtcdSupervisor>> start_members(const std::string& folder, MonoTime until) {
+  for (const std::string& name : members_of(folder)) {
+    SPATE_TRY(std::ignore, check_records(folder, name));
+    SPATE_TRY(std::ignore, mark_begun(folder, name));
+  }
   const std::vector<EtcdSupervisor> before = running_supervisors(folder);
   std::vector<EtcdSupervisor> started;
   Result<void> good;
@@ -207,6 +242,7 @@ Result<std::vector<EtcdSupervisor>> start_members(const std::string& folder, Mon
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
+    if (good) good = mark_begun(folder, supervisor.name);
   }
   if (good) return started;
   std::ignore = stop_members(started);

@@ -47,6 +47,14 @@ std::string member_settings(const std::string& folder, const std::string& name);
 std::string member_data(const std::string& folder, const std::string& name);
 /// The member whose settings the folder holds.
 Result<EtcdMember> read_member(const std::string& folder, const std::string& name);
+/// Whether the folder holds records of the member. An error is no answer: its disk may be away for now.
+Result<bool> has_records(const std::string& folder, const std::string& name);
+/// kNotFound: the member has run, and its records are lost. With the same identity and without them it could break
+/// what it has promised to the others. Members of a cluster that begins on one machine (`spate up`) are not meant: all
+/// of them may begin anew together.
+Result<void> check_records(const std::string& folder, const std::string& name);
+/// A file that is there when a member has had records.
+std::string begun_mark(const std::string& folder, const std::string& name);
 /// Writes the settings of one member, unless they are so already.
 Result<void> write_member(const std::string& folder, const EtcdSettings& settings);
 Result<void> create_members(const std::string& folder, FsId fs, const std::vector<EtcdMember>& members);

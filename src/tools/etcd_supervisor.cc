@@ -83,6 +83,10 @@ int keep_member(const std::string& folder, const std::string& name) {
   ::sigprocmask(SIG_BLOCK, &set, nullptr);
   std::chrono::milliseconds pause = kFirstPause;
   for (;;) {
+    if (const auto good = check_records(folder, name); !good) {
+      print(fmt::format("spate: {}\n", good.error().message()));
+      return kExitFailed;
+    }
     const auto begun = std::chrono::steady_clock::now();
     const pid_t child = start(*program, member_settings(folder, name));
     if (child > 0 && watch(child, set)) return kExitOk;

@@ -44,19 +44,20 @@ class Candidate {
   Result<bool> step() {
     SPATE_TRY(const auto voters, executor_.run(voters_.list({})));
     const coord::Voter* const me = find_voter(voters, peer_url(self_));
-    const bool has_records = fs::exists(member_data(folder_, self_.name) + "/member/wal", ignored_);
+    SPATE_TRY(const bool is_whole, has_records(folder_, self_.name));
+    const bool has_begun = ::access(begun_mark(folder_, self_.name).c_str(), F_OK) == 0;
     if (me == nullptr) {
-      if (has_records) {
+      if (is_whole || has_begun) {
         SPATE_TRY(std::ignore, forget_records());
       }
       SPATE_TRY(std::ignore, executor_.run(voters_.add(peer_url(self_), {})));
       return false;
     }
-    if (!has_records && !me->name.empty()) {  // the records of this member are lost
+    if (!is_whole && (has_begun || !me->name.empty())) {  // the records of this member are lost
       SPATE_TRY(std::ignore, executor_.run(voters_.remove(me->id, {})));
       return false;
     }
-    if (!has_records) {  // etcd starts only with the list of members of this moment
+    if (!is_whole) {  // etcd starts only with the list of members of this moment
       SPATE_TRY(std::ignore, write_member(folder_, settings(voters)));
     }
     SystemClock clock;
@@ -71,9 +72,11 @@ class Candidate {
   /// A member that was removed from the cluster cannot come back: it begins anew.
   Result<void> forget_records() {
     SPATE_TRY(std::ignore, stop_members(running_supervisors(folder_)));
-    std::error_code error;
-    fs::remove_all(member_data(folder_, self_.name), error);
-    if (error) return errno_error(error.value(), "remove " + member_data(folder_, self_.name));
+    for (const std::string& path : {member_data(folder_, self_.name), begun_mark(folder_, self_.name)}) {
+      std::error_code error;
+      fs::remove_all(path, error);
+      if (error) return errno_error(error.value(), "remove " + path);
+    }
     return {};
   }
   EtcdSettings settings(const std::vector<coord::Voter>& voters) const {
@@ -91,7 +94,6 @@ class Candidate {
   const EtcdMember& self_;
   coord::Voters& voters_;
   job::Executor& executor_;
-  std::error_code ignored_;
 };
 
 /// Whether the group's record says that the server holds everything.

@@ -171,6 +171,8 @@ def metadata_is_lost(site, name, other):
     """A machine loses the records of etcd and of its meta server. The same command gets them anew."""
     site.kill(name)
     site.machines.type(name, "rm -r /srv/data/spate/coord/etcd-2 /srv/data/spate/server-2")
+    refused(site.machines, name, "spate up -q --dir /srv/data/spate", "the records of etcd-2 are lost")
+    check(not site.machines.run(name, "pgrep -x etcd").stdout.strip(), "etcd runs without its records")
     site.join(name)
     votes(site, len(site.metas) + len(site.voters))
     wait_until(lambda: sorted(site.parts().values()) == ["backup", "leads"], "the meta server holds everything", PATIENT)
@@ -179,6 +181,16 @@ def metadata_is_lost(site, name, other):
     check("first" in site.machines.type(site.client, "spate ls spate:/").split(), "the names are gone")
     site.up(other)
     wait_until(lambda: sorted(site.parts().values()) == ["backup", "leads"], "both hold everything", PATIENT)
+
+
+def the_first_loses_etcd(site, name):
+    """The first machine loses the records of etcd alone. Its etcd begins no second cluster, and gets them anew."""
+    site.kill(name)
+    site.machines.type(name, "rm -r /srv/data/spate/coord/etcd-1")
+    refused(site.machines, name, "spate up -q --dir /srv/data/spate", "the records of etcd-1 are lost")
+    site.join(name)
+    votes(site, len(site.metas) + len(site.voters))
+    site.whole()
 
 
 def a_voter_is_removed(site, name):
@@ -210,6 +222,7 @@ def three_machines(machines):
     names.ends()
     a_voter_is_removed(site, "node3")
     metadata_is_lost(site, "node2", "node1")
+    the_first_loses_etcd(site, "node1")
 
 
 def five_machines(machines):
