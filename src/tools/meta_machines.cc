@@ -12,6 +12,7 @@
 #include "assembly/coordinator/registry.h"
 #include "group/record.h"
 #include "tools/deployment.h"
+#include "tools/probe.h"
 #include "tools/server_control.h"
 
 namespace spate::tools {
@@ -34,6 +35,12 @@ const coord::Voter* find_voter(const std::vector<coord::Voter>& voters, const st
   return found == voters.end() ? nullptr : &*found;
 }
 
+/// Whether the next look may find it otherwise.
+bool may_pass(Errc code) {
+  return code == Errc::kTryAgain || code == Errc::kUnreachable || code == Errc::kTimeout ||
+         code == Errc::kConnectionLost || code == Errc::kConflict || code == Errc::kUnknown;
+}
+
 /// One machine's way into the etcd cluster, in steps that may be repeated.
 class Candidate {
  public:
@@ -54,6 +61,7 @@ class Candidate {
       return false;
     }
     if (!is_whole && (has_begun || !me->name.empty())) {  // the records of this member are lost
+      SPATE_TRY(std::ignore, check_silent(*me));
       SPATE_TRY(std::ignore, executor_.run(voters_.remove(me->id, {})));
       return false;
     }
@@ -69,6 +77,14 @@ class Candidate {
   }
 
  private:
+  /// kExists: the member runs with its records, on another machine or from another folder than ours.
+  static Result<void> check_silent(const coord::Voter& me) {
+    if (me.client_url.empty() || !answers({"tcp" + me.client_url.substr(me.client_url.find("://"))})) return {};
+    return Error::told(Errc::kExists, fmt::format("{} answers at {}, and its records are not in this folder: type the "
+                                                  "line with the same --storage or --dir as the first time, and with "
+                                                  "this machine's own address in --host",
+                                                  me.name, me.client_url));
+  }
   /// A member that was removed from the cluster cannot come back: it begins anew.
   Result<void> forget_records() {
     SPATE_TRY(std::ignore, stop_members(running_supervisors(folder_)));
@@ -162,6 +178,7 @@ Result<void> become_voter(const std::string& folder, const config::FileSystemCon
   for (const MonoTime until = clock.now() + kVoteTimeout;;) {
     const auto done = candidate.step();
     if (done && *done) return {};
+    if (!done && !may_pass(done.code())) return done.error();
     if (clock.now() >= until) {
       const std::string why =
           done ? "it does not start; its log: " + member_log(folder, self.name) : done.error().message();

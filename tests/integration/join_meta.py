@@ -193,6 +193,12 @@ def the_first_loses_etcd(site, name):
     site.whole()
 
 
+def another_folder(site, name):
+    """A voter that runs is not taken for lost, only because the command names another folder."""
+    refused(site.machines, name, site.words[0].replace("/data", "/srv/other"), "its records are not in this folder")
+    votes(site, len(site.metas) + len(site.voters))
+
+
 def a_voter_is_removed(site, name):
     site.kill(name)
     done = site.machines.type(site.metas[0], "spate coord remove etcd-10.1.0.%d" % site.machines.number(name))
@@ -214,6 +220,7 @@ def three_machines(machines):
     votes(site, 3)
     joins_again(site, "node2")
     joins_again(site, "node3")
+    another_folder(site, "node2")
     machines.type("node4", "echo two | spate put spate:/second")
     site.whole()
     another_one_leads(site)
