@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <optional>
 #include <thread>
 
 #include "assembly/coordinator/registry.h"
@@ -112,14 +113,32 @@ class Candidate {
   job::Executor& executor_;
 };
 
-/// Whether the group's record says that the server holds everything.
-Result<bool> serves_now(coord::Coordinator& coordinator, job::Executor& executor, ServerId server) {
+/// The record of the group of meta servers; nothing if etcd has none.
+Result<std::optional<group::GroupRecord>> read_record(coord::Coordinator& coordinator, job::Executor& executor) {
   const std::string key = group::record_key(kMetaGroupNumber);
   SPATE_TRY(const coord::Snapshot seen, executor.run(coordinator.read(key, {})));
   const coord::Record* const found = seen.find(key);
-  if (found == nullptr) return false;
-  SPATE_TRY(const group::GroupRecord record, group::decode_group_record(found->value));
-  return record.serves(server);
+  if (found == nullptr) return std::optional<group::GroupRecord>();
+  SPATE_TRY(group::GroupRecord record, group::decode_group_record(found->value));
+  return std::optional(std::move(record));
+}
+
+/// kNotPermitted: by the record only this server has everything, so with an empty store it would lead without any name.
+Result<void> check_may_be_empty(const std::string& folder, coord::Coordinator& coordinator, job::Executor& executor,
+                                ServerId server) {
+  SystemClock clock;
+  const MonoTime until = clock.now() + kRecordTimeout;
+  auto record = read_record(coordinator, executor);
+  for (; !record && clock.now() < until; record = read_record(coordinator, executor))
+    std::this_thread::sleep_for(kPauseOfLooks);
+  if (!record) return std::move(record).error();
+  const bool alone = record->has_value() && (*record)->serves(server) && (*record)->serving() == 1;
+  if (!alone) return {};
+  return Error::told(Errc::kNotPermitted,
+                     fmt::format("server {} was the only meta server that held everything, and its store is not in "
+                                 "this folder ({}): an empty one would take its place, and the names would be gone. "
+                                 "Put the store or a backup of it there, then type `spate up`",
+                                 server.value, folder + "/" + server_name(server)));
 }
 
 }  // namespace
@@ -190,7 +209,10 @@ Result<void> become_voter(const std::string& folder, const config::FileSystemCon
 
 Result<bool> start_meta_server(const std::string& folder, const config::FileSystemConfig& config, ServerId server) {
   SystemClock clock;
+  job::Executor executor(clock);
+  SPATE_TRY(const auto coordinator, assembly::make_coordinator(config, executor));
   if (!has_folder(folder, server)) {
+    SPATE_TRY(std::ignore, check_may_be_empty(folder, *coordinator, executor, server));
     SPATE_TRY(std::ignore, prepare_server(folder, server));
   }
   if (look_at_server(folder, server).pid == 0) {
@@ -201,11 +223,9 @@ Result<bool> start_meta_server(const std::string& folder, const config::FileSyst
       return Error::told(Errc::kUnreachable, why_not);
     }
   }
-  job::Executor executor(clock);
-  SPATE_TRY(const auto coordinator, assembly::make_coordinator(config, executor));
   for (const MonoTime until = clock.now() + kCopyTimeout; clock.now() < until;) {
-    const auto serves = serves_now(*coordinator, executor, server);
-    if (serves && *serves) return true;
+    const auto record = read_record(*coordinator, executor);
+    if (record && *record && (*record)->serves(server)) return true;
     std::this_thread::sleep_for(kPauseOfLooks);
   }
   return false;

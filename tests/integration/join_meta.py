@@ -183,6 +183,22 @@ def metadata_is_lost(site, name, other):
     wait_until(lambda: sorted(site.parts().values()) == ["backup", "leads"], "both hold everything", PATIENT)
 
 
+def the_only_copy(site, name, other):
+    """No empty store takes the place of the only one that holds everything."""
+    site.kill(other)
+    wait_until(lambda: site.parts().get(name) == "leads", "the meta server leads alone", PATIENT)
+    site.machines.type(site.client, "spate mkdir spate:/alone")
+    number = site.metas.index(name) + 1
+    site.kill(name)
+    site.up(other)
+    site.machines.type(name, "cd /srv/data/spate; mv server-%d /srv/aside" % number)
+    refused(site.machines, name, site.words[0].replace("/data", "/srv/data"), "an empty one would take its place")
+    site.machines.type(name, "mv /srv/aside /srv/data/spate/server-%d" % number)
+    site.up(name)
+    site.whole()
+    check("alone" in site.machines.type(site.client, "spate ls spate:/").split(), "a name is gone")
+
+
 def the_first_loses_etcd(site, name):
     """The first machine loses the records of etcd alone. Its etcd begins no second cluster, and gets them anew."""
     site.kill(name)
@@ -230,6 +246,7 @@ def three_machines(machines):
     a_voter_is_removed(site, "node3")
     metadata_is_lost(site, "node2", "node1")
     the_first_loses_etcd(site, "node1")
+    the_only_copy(site, "node2", "node1")
 
 
 def five_machines(machines):
