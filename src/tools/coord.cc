@@ -39,11 +39,14 @@ Result<void> open_cluster(Context& context, Cluster& cluster) {
 }
 
 std::string state_of(const coord::Voter& voter) {
-  if (voter.name.empty()) return "has not started yet";
+  if (voter.name.empty()) return "not started yet";
   const std::string host = voter.client_url.substr(std::min(voter.client_url.find("://"), voter.client_url.size()));
   return std::string(answers({"tcp" + host}) ? "up" : "DOWN nobody listens there") +
          (voter.learner ? ", no vote yet" : "");
 }
+
+/// As `etcdctl member list` shows it.
+std::string id_text(const coord::Voter& voter) { return fmt::format("{:x}", voter.id); }
 
 int list_voters(Context& context) {
   Cluster cluster;
@@ -54,9 +57,14 @@ int list_voters(Context& context) {
   for (const coord::Voter& voter : *voters) {
     const std::string url = voter.client_url.empty() ? voter.peer_url : voter.client_url;
     const std::string state = state_of(voter);
-    if (!context.json) print(fmt::format("{:<16} {:<28} {}\n", printable(voter.name), printable(url), state));
-    rows.push_back(
-        {{"name", printable(voter.name)}, {"url", printable(url)}, {"votes", !voter.learner}, {"state", state}});
+    const std::string id = id_text(voter);
+    if (!context.json)
+      print(fmt::format("{:<16} {:<16} {:<28} {}\n", id, printable(voter.name), printable(url), state));
+    rows.push_back({{"id", id},
+                    {"name", printable(voter.name)},
+                    {"url", printable(url)},
+                    {"votes", !voter.learner},
+                    {"state", state}});
   }
   if (context.json) context.print_json(std::move(rows));
   return kExitOk;
@@ -67,7 +75,9 @@ int remove_voter(Context& context, const std::string& name) {
   const auto opened = open_cluster(context, cluster);
   const auto voters = opened ? cluster.executor.run(cluster.voters->list({})) : opened.error();
   if (!voters) return context.fail(voters.error());
-  const auto found = std::ranges::find(*voters, name, &coord::Voter::name);
+  const auto found = std::ranges::find_if(*voters, [&](const coord::Voter& voter) {
+    return !name.empty() && (voter.name == name || voter.peer_url == name || id_text(voter) == name);
+  });
   if (found == voters->end()) return context.fail("etcd has no member \"" + name + "\": `spate coord list` shows all");
   const auto removed = cluster.executor.run(cluster.voters->remove(found->id, {}));
   if (!removed) return context.fail(removed.error());
@@ -93,7 +103,7 @@ int run_coord(Context& context, const CoordOptions& options) {
     return list_voters(context);
   }
   if (options.action == "remove") {
-    if (options.words.size() != 1) return context.usage("coord remove takes the name of a member");
+    if (options.words.size() != 1) return context.usage("coord remove takes the name, the id or the URL of a member");
     return remove_voter(context, options.words.front());
   }
   return context.usage("coord takes list, remove or restore, not \"" + options.action + "\"");
@@ -111,7 +121,8 @@ Command make_coord() {
       "coord list\n"
       "Shows the members of the etcd cluster.\n"
       "coord remove NAME\n"
-      "Takes the vote of a member whose machine is gone for good, so that the others need fewer votes.\n"
+      "Takes the vote of a member whose machine is gone for good, so that the others need fewer votes. Its id or URL of\n"
+      "the list is as good: a member that has not started yet has no name.\n"
       "coord restore\n"
       "Recreates the record from the stores of the meta servers, after etcd has lost its data or was restored from\n"
       "an older copy. All meta servers must run, since it asks each of them; --without names one that is gone for\n"
@@ -120,7 +131,7 @@ Command make_coord() {
       "member of etcd running.) All but `run` need the certificates or keys of a machine with servers.";
   command.positionals = {
       {"ACTION", "list, remove, restore, or run", &options->action, true, {"list", "remove", "restore", "run"}},
-      {"WORD", "remove: the name of a member; run: a folder and a name", &options->words}};
+      {"WORD", "remove: the name, id or URL of a member; run: a folder and a name", &options->words}};
   command.options = {{"--without", "number of a meta server that is gone for good", &options->without}};
   command.run = [options](Context& context) { return run_coord(context, *options); };
   return command;

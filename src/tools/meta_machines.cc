@@ -42,6 +42,16 @@ bool may_pass(Errc code) {
          code == Errc::kConnectionLost || code == Errc::kConflict || code == Errc::kUnknown;
 }
 
+/// etcd takes one new member at a time, and none while one of them is away.
+std::string way_out(const std::string& why) {
+  const bool waits = why.find("too many learner") != std::string::npos ||
+                     why.find("unhealthy cluster") != std::string::npos ||
+                     why.find("not enough started members") != std::string::npos;
+  return waits ? ". `spate coord list` on a machine with a meta server shows a member that is down or not started yet: "
+                 "start its machine, or take the member out by `spate coord remove ID`"
+               : "";
+}
+
 /// One machine's way into the etcd cluster, in steps that may be repeated.
 class Candidate {
  public:
@@ -201,7 +211,7 @@ Result<void> become_voter(const std::string& folder, const config::FileSystemCon
     if (clock.now() >= until) {
       const std::string why =
           done ? "it does not start; its log: " + member_log(folder, self.name) : done.error().message();
-      return Error::told(Errc::kTimeout, "this machine has no vote in etcd yet: " + why);
+      return Error::told(Errc::kTimeout, "this machine has no vote in etcd yet: " + why + way_out(why));
     }
     std::this_thread::sleep_for(kPauseOfLooks);
   }

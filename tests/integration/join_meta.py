@@ -125,6 +125,10 @@ def an_interrupted_join(site, name):
     joining.kill()
     site.kill(name)
     joining.wait()
+    row = next(row for row in site.voters_of(first) if not row["name"] or row["name"] != "etcd-1")
+    check(not row["votes"] and (row["name"] or row["state"] == "not started yet"), "the new member: %s" % row)
+    site.machines.type(first, "spate coord remove " + (row["id"] if row["name"] else row["url"]))  # it would keep others from joining
+    check([one["name"] for one in site.voters_of(first)] == ["etcd-1"], "etcd still counts the machine")
     check(site.machines.type(first, "spate mkdir spate:/meanwhile; spate ls spate:/").split() == ["first", "meanwhile"], "the first machine does not go on")
     site.join(name)
 
