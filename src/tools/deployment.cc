@@ -123,6 +123,7 @@ std::string server_name(ServerId server) { return "server-" + std::to_string(ser
 std::string shm_url(const std::string& folder, ServerId server) {
   return "shm://" + folder + "/run/" + server_name(server) + ".sock";
 }
+std::string server_key_path(const std::string& folder) { return key_paths(folder)[1]; }
 std::string config_path(const std::string& folder) { return folder + "/spate.toml"; }
 std::string log_path(const std::string& folder, ServerId server) {
   return folder + "/log/" + server_name(server) + ".log";

@@ -34,6 +34,8 @@ struct DeploymentPlan {
 };
 
 /// FOLDER/spate.toml
+/// The file of the server key of a folder of `spate up`, `spate init` or `spate join`.
+std::string server_key_path(const std::string& folder);
 std::string config_path(const std::string& folder);
 std::string log_path(const std::string& folder, ServerId server);
 /// The value of --trove: one of the words that the key servers.trove takes. kInvalidArgument for any other one.

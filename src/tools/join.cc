@@ -4,14 +4,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "assembly/own_host.h"
+#include "config/key_file.h"
 #include "config/load.h"
 #include "model/server_url.h"
 #include "tools/autostart.h"
+#include "tools/certificates.h"
 #include "tools/commands.h"
 #include "tools/deployment.h"
 #include "tools/join_token.h"
@@ -21,6 +24,7 @@
 #include "tools/probe.h"
 #include "tools/server_control.h"
 #include "tools/text.h"
+#include "tools/text_file.h"
 #include "tools/up_down.h"
 
 namespace spate::tools {
@@ -131,7 +135,17 @@ Result<Plan> plan_of(const Context& context, const JoinOptions& options) {
 bool is_resumed(const Plan& plan) {
   if (!votes(plan) || !is_joined(plan.folder)) return false;
   const auto loaded = config::load_file(config_path(plan.folder), {});
-  return loaded && loaded->config.fs.id == plan.token.fs;
+  // A client that knows one address alone has none of etcd's.
+  return loaded && loaded->config.fs.id == plan.token.fs && !loaded->config.meta.coordinator.empty();
+}
+
+/// Whether the folder has what a member of etcd needs. That of a machine that was a client has not.
+bool has_keys_of_voter(const Plan& plan) {
+  const std::string tls = certificates_folder(plan.folder) + "/";
+  std::error_code ignored;
+  return std::ranges::all_of(
+      std::array{tls + kAuthorityFile, tls + kCertificateFile, tls + kCertificateKeyFile, server_key_path(plan.folder)},
+      [&](const std::string& path) { return std::filesystem::exists(path, ignored); });
 }
 
 /// A machine with a meta server, and another one than this if there is one.
@@ -140,10 +154,19 @@ std::string other_host(const Plan& plan) {
   return first == plan.own_host && plan.meta_urls.size() > 1 ? host_of_url(plan.meta_urls[1]) : first;
 }
 
+/// What a token with the server key adds to the folder of a machine that was a client.
+Result<void> add_keys_of_voter(const Plan& plan) {
+  SPATE_TRY(const FolderLock lock, lock_folder(plan.folder, kLockTimeout));
+  SPATE_TRY(std::ignore,
+            make_etcd_certificates(plan.folder, *plan.token.server_key, plan.own_host, other_host(plan)));
+  return write_file(server_key_path(plan.folder), config::key_file_text(*plan.token.server_key));
+}
+
 Result<void> make_folder(const Plan& plan) {
   SPATE_TRY(std::ignore, check_owner(plan.folder));
   SPATE_TRY(const FolderState before, inspect_folder(plan.folder));
-  if (before == FolderState::kDeployment && is_resumed(plan)) return {};
+  if (before == FolderState::kDeployment && is_resumed(plan))
+    return has_keys_of_voter(plan) ? Result<void>() : add_keys_of_voter(plan);
   if (before == FolderState::kDeployment)
     return Error::told(Errc::kExists, plan.folder + " is of a file system already; `spate up --dir " +
                                           shell_word(plan.folder) +

@@ -133,6 +133,12 @@ def an_interrupted_join(site, name):
     site.join(name)
 
 
+def a_client_votes(site, name):
+    """A machine that uses the file system already becomes a voter, in the folder that it has."""
+    site.machines.type(name, site.words[1] + " --dir /srv/vote")
+    site.join(name)
+
+
 def joins_again(site, name):
     """A command that is typed twice changes nothing."""
     before = sorted(row["name"] for row in site.voters_of(site.metas[0]))
@@ -235,7 +241,7 @@ def three_machines(machines):
     alone_at_first(site)
     begins_no_second_cluster(site)
     an_interrupted_join(site, "node2")
-    site.join("node3")
+    a_client_votes(site, "node3")
     site.join("node4")
     votes(site, 3)
     joins_again(site, "node2")
