@@ -215,16 +215,6 @@ std::string way_of(const config::ServerConfig& server, const bmi::PeerInfo& peer
   return peer.url == shown_url(server.urls) ? "" : ", by " + peer.url;
 }
 
-/// Of a meta server of several: "leads in epoch 3", "backup", "joining". Empty: it is none.
-std::string part_of(const wire::PingReply& reply) {
-  constexpr std::string_view kBegin = "meta (";
-  for (const std::string& role : reply.roles) {
-    if (role.starts_with(kBegin) && role.ends_with(')'))
-      return role.substr(kBegin.size(), role.size() - kBegin.size() - 1);
-  }
-  return {};
-}
-
 int tell_dead(Context& context, const std::vector<config::ServerConfig>& dead, std::size_t all) {
   const std::string file = context.config_file().value();  // it was opened just now
   const std::string folder = std::filesystem::path(file).parent_path().string();

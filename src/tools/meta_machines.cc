@@ -151,6 +151,19 @@ Result<void> check_may_be_empty(const std::string& folder, coord::Coordinator& c
                                  server.value, folder + "/" + server_name(server)));
 }
 
+/// Whether the server says so itself: a record may be older than its store.
+bool holds_everything(const std::string& folder, ServerId server) {
+  assembly::ClientSettings settings;
+  settings.config_file = config_path(folder);
+  settings.program = "spate join";
+  settings.credential = assembly::own_credential();
+  settings.background_thread = false;
+  const auto process = assembly::ClientProcess::open(settings);
+  const auto pinged = process ? ping(**process, server, {}) : Result<PingResult>(process.error());
+  const std::string part = pinged ? part_of(pinged->reply) : "";
+  return part == "backup" || part.starts_with("leads");
+}
+
 }  // namespace
 
 Result<EtcdMember> voting_member(const std::string& host) {
@@ -235,7 +248,7 @@ Result<bool> start_meta_server(const std::string& folder, const config::FileSyst
   }
   for (const MonoTime until = clock.now() + kCopyTimeout; clock.now() < until;) {
     const auto record = read_record(*coordinator, executor);
-    if (record && *record && (*record)->serves(server)) return true;
+    if (record && *record && (*record)->serves(server) && holds_everything(folder, server)) return true;
     std::this_thread::sleep_for(kPauseOfLooks);
   }
   return false;

@@ -138,6 +138,15 @@ Result<void> wait_for_meta(const std::string& config_file, Duration timeout) {
   return process->run([](client::Client& client) { return client.connect(); });
 }
 
+std::string part_of(const wire::PingReply& reply) {
+  constexpr std::string_view kBegin = "meta (";
+  for (const std::string& role : reply.roles) {
+    if (role.starts_with(kBegin) && role.ends_with(')'))
+      return role.substr(kBegin.size(), role.size() - kBegin.size() - 1);
+  }
+  return {};
+}
+
 Result<PingResult> ping(assembly::ClientProcess& process, ServerId server, PingOptions how) {
   return process.run([&](client::Client& client) { return ping_task(client, server, how); });
 }
