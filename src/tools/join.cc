@@ -110,6 +110,12 @@ Result<Plan> plan_of(const Context& context, const JoinOptions& options) {
   if (plan.vote_only && plan.meta_urls.size() == 1)
     return Error::told(Errc::kInvalidArgument,
                        "--vote-only goes with the addresses of several meta servers: `spate init --meta` prints them");
+  for (const std::string& url : plan.meta_urls) {
+    if (plan.vote_only && assembly::is_own_url(url) == true)
+      return Error::told(Errc::kInvalidArgument, "this machine is to have a meta server (" + url +
+                                                     "), and a vote with it: --storage goes here instead of "
+                                                     "--vote-only");
+  }
   std::error_code ignored;
   if (!options.storage.empty() || plan.vote_only) {
     if (!plan.token.server_key)
@@ -273,6 +279,8 @@ int run_join(Context& context, const JoinOptions& options) {
                     fmt::join(plan->meta_urls, ", ")));
   if (const auto made = make_folder(*plan); !made) return context.fail(made.error());
   context.fs = plan->folder;
+  if (!options.storage.empty() && plan->meta_urls.size() > 1 && !plan->own_meta && !context.quiet && !context.json)
+    print("None of these addresses is this machine's: it gets an io server, no meta server and no vote.\n");
   const int code = votes(*plan)             ? become_member(context, *plan)
                    : plan->own_host.empty() ? become_client(context, *plan)
                                             : add_server(context, plan->own_host, {});

@@ -241,6 +241,7 @@ def three_machines(machines):
     alone_at_first(site)
     begins_no_second_cluster(site)
     an_interrupted_join(site, "node2")
+    refused(machines, "node2", site.words[2] + " --dir /srv/vote", "--storage goes here instead")
     a_client_votes(site, "node3")
     site.join("node4")
     votes(site, 3)
@@ -263,7 +264,8 @@ def five_machines(machines):
     site = Site(machines, ["node1", "node2", "node3"], ["node4", "node5"], [], "node6")
     site.init()
     for name in ("node2", "node3", "node4", "node5", "node6"):
-        site.join(name)
+        said = site.join(name)
+        check(("None of these addresses" in said) == (name in site.stores), said)
     votes(site, 3)
     names = Names(site, "names")
     writer = Worker(machines, site.client, "writer", [sys.executable, HERE + "/mirror_worker.py", "/file", "1", HOME])
