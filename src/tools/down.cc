@@ -175,13 +175,17 @@ int run_down(Context& context, const DownOptions& options) {
     stopped += stop_all(context, *folder, servers, code);
   stopped += stop_orphans(context, *folder, code);
   // Last: a meta server that ends gives its part to another one through them.
-  if (const auto ended = stop_members(running_supervisors(*folder)); !ended) code = context.fail(ended.error());
+  const auto supervisors = running_supervisors(*folder);
+  if (const auto ended = stop_members(supervisors); !ended) code = context.fail(ended.error());
   if (context.json) {
     context.print_json({{"folder", printable(*folder)}, {"stopped", stopped}});
   } else if (!context.quiet) {
-    print(stopped == 0 ? "Nothing was running.\n"
-                       : fmt::format("Stopped {}. The data stays in {}; `spate up --dir {}` brings it back.\n",
-                                     counted(stopped, "server"), *folder, shell_word(*folder)));
+    const std::string what = stopped == 0 && !supervisors.empty() ? counted(supervisors.size(), "member") + " of etcd"
+                                                                  : counted(stopped, "server");
+    print(stopped == 0 && supervisors.empty()
+              ? "Nothing was running.\n"
+              : fmt::format("Stopped {}. The data stays in {}; `spate up --dir {}` brings it back.\n", what, *folder,
+                            shell_word(*folder)));
   }
   return code;
 }

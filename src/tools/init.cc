@@ -193,6 +193,8 @@ int run_init(Context& context, const InitOptions& options) {
   if (!context.fs.empty()) return context.usage("init takes --storage instead of --fs");
   if (options.storage.empty()) return context.usage("init takes --storage DIR, a folder for this machine's data");
   if (options.port && (*options.port == 0 || *options.port > 65534)) return context.usage("--port takes 1 to 65534");
+  if (options.port && !options.meta.empty() && *options.port > 65532)
+    return context.usage("--port takes 1 to 65532 with --meta: etcd has the third and the fourth port");
   if (options.replicas && (*options.replicas < 1 || *options.replicas > kMaxReplicas))
     return context.usage(fmt::format("--replicas takes 1 to {}", kMaxReplicas));
   if (options.host.find_first_of("/ \t\n\"") != std::string::npos || options.host.ends_with(':'))

@@ -95,6 +95,7 @@ def refusals(site):
     refused(machines, site.metas[0], init + "node2,node2", "twice")
     refused(machines, site.metas[0], init + "node2:0", "no HOST")
     refused(machines, site.metas[0], init + "a,b,c,d,e", "1 to 4")
+    refused(machines, site.metas[0], init + "node2 --port 65533", "1 to 65532")
     machines.type(site.metas[0], "test ! -e /srv/data/spate")
 
 
@@ -254,6 +255,9 @@ def three_machines(machines):
     names = Names(site, "names")
     each_is_killed(site, ["node1", "node2", "node3"], [names])
     names.ends()
+    said = machines.type("node3", "spate down --dir /srv/vote")
+    check("Stopped 1 member of etcd" in said, said)
+    site.up("node3")
     a_voter_is_removed(site, "node3")
     metadata_is_lost(site, "node2", "node1")
     the_first_loses_etcd(site, "node1")
