@@ -194,7 +194,10 @@ Result<config::FileSystemConfig> planned_config(const DeploymentPlan& plan, FsId
   }
   for (const EtcdMember& member : members_of_plan(plan)) config.meta.coordinator.push_back(client_url(member));
   if (plan.etcd_members > 0) config.meta.coordinator_tls = certificates_folder(plan.folder);
-  if (!plan.metas_elsewhere.empty()) set_coordinator(config, plan.folder, ServerId(1));
+  if (!plan.metas_elsewhere.empty()) {
+    set_coordinator(config, plan.folder, ServerId(1));
+    SPATE_TRY(std::ignore, config::load({config::to_toml(config), config_path(plan.folder), plan.folder, {}}));
+  }
   return with_settings(config, plan.folder, plan.settings);
 }
 

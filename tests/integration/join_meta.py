@@ -96,6 +96,7 @@ def refusals(site):
     refused(machines, site.metas[0], init + "node2:0", "no HOST")
     refused(machines, site.metas[0], init + "a,b,c,d,e", "1 to 4")
     refused(machines, site.metas[0], init + "node2 --port 65533", "1 to 65532")
+    refused(machines, site.metas[0], init + site.metas[0], "spate.toml")  # its own address twice
     machines.type(site.metas[0], "test ! -e /srv/data/spate")
 
 
