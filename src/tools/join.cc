@@ -163,8 +163,7 @@ std::string other_host(const Plan& plan) {
 /// What a token with the server key adds to the folder of a machine that was a client.
 Result<void> add_keys_of_voter(const Plan& plan) {
   SPATE_TRY(const FolderLock lock, lock_folder(plan.folder, kLockTimeout));
-  SPATE_TRY(std::ignore,
-            make_etcd_certificates(plan.folder, *plan.token.server_key, plan.own_host, other_host(plan)));
+  SPATE_TRY(std::ignore, make_etcd_certificates(plan.folder, *plan.token.server_key, plan.own_host, other_host(plan)));
   return write_file(server_key_path(plan.folder), config::key_file_text(*plan.token.server_key));
 }
 

@@ -28,8 +28,8 @@ Result<void> make_etcd_certificates(const std::string& folder, const Key& server
 /// Makes certificates, and the settings of an etcd cluster of one. make_first_record() follows when it runs.
 Result<void> create_first_member(const std::string& folder, const config::FileSystemConfig& config,
                                  const EtcdMember& member);
-/// Settings of an etcd cluster of one. `has_begun`: etcd refuses to start without its records. Otherwise it would begin a
-/// second cluster, with the identity of the first one, when they are lost.
+/// Settings of an etcd cluster of one. `has_begun`: etcd refuses to start without its records. Otherwise it would begin
+/// a second cluster, with the identity of the first one, when they are lost.
 EtcdSettings only_member(const std::string& folder, FsId fs, const EtcdMember& member, bool has_begun);
 /// A file that is there until the group of meta servers has a record.
 std::string no_record_mark(const std::string& folder);
