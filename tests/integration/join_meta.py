@@ -184,7 +184,7 @@ def metadata_is_lost(site, name, other):
     site.kill(name)
     site.machines.type(name, "rm -r /srv/data/spate/coord/etcd-2 /srv/data/spate/server-2")
     refused(site.machines, name, "spate up -q --dir /srv/data/spate", "the records of etcd-2 are lost")
-    check(not site.machines.run(name, "pgrep -x etcd").stdout.strip(), "etcd runs without its records")
+    check(not site.machines.run(name, "pgrep -x -r D,R,S etcd").stdout.strip(), "etcd runs without its records")
     site.join(name)
     votes(site, len(site.metas) + len(site.voters))
     wait_until(lambda: sorted(site.parts().values()) == ["backup", "leads"], "the meta server holds everything", PATIENT)
