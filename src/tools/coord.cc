@@ -121,15 +121,15 @@ Command make_coord() {
       "coord list\n"
       "Shows the members of the etcd cluster.\n"
       "coord remove NAME\n"
-      "Takes the vote of a member whose machine is gone for good, so that the others need fewer votes. Its id or URL "
-      "of\n"
-      "the list is as good: a member that has not started yet has no name.\n"
+      "Takes the vote of a member whose machine is gone for good, so that the others need fewer votes. The list also\n"
+      "shows an id and a URL, for a member that has not started yet and so has no name.\n"
       "coord restore\n"
       "Recreates the record from the stores of the meta servers, after etcd has lost its data or was restored from\n"
       "an older copy. All meta servers must run, since it asks each of them; --without names one that is gone for\n"
       "good. The server that holds the most leads, and the others receive what they lack. Clients continue. A\n"
-      "correct record is not changed. The command needs the server key. (`coord run` is for `spate up`: it keeps a\n"
-      "member of etcd running.) All but `run` need the certificates or keys of a machine with servers.";
+      "correct record is not changed, unless all servers that it names as up to date are gone for good. The\n"
+      "command needs the server key. (`coord run` is for `spate up`: it keeps a member of etcd running.) All but\n"
+      "`run` need the certificates or keys of a machine with servers.";
   command.positionals = {
       {"ACTION", "list, remove, restore, or run", &options->action, true, {"list", "remove", "restore", "run"}},
       {"WORD", "remove: the name, id or URL of a member; run: a folder and a name", &options->words}};

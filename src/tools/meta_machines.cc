@@ -147,8 +147,10 @@ Result<void> check_may_be_empty(const std::string& folder, coord::Coordinator& c
   return Error::told(Errc::kNotPermitted,
                      fmt::format("server {} was the only meta server that held everything, and its store is not in "
                                  "this folder ({}): an empty one would take its place, and the names would be gone. "
-                                 "Put the store or a backup of it there, then type `spate up`",
-                                 server.value, folder + "/" + server_name(server)));
+                                 "Put the store or a backup of it there, then type `spate up`. If it is gone for good, "
+                                 "`spate coord restore --without {}` lets another one lead, which lacks the latest "
+                                 "changes",
+                                 server.value, folder + "/" + server_name(server), server.value));
 }
 
 /// Whether the server says so itself: a record may be older than its store.
