@@ -56,8 +56,7 @@ job::Task<Result<void>> LocalLog::tail_is_known() {
   const Bytes boot_key = trove::group_key(GroupKey::kBoot);
   const Bytes boot = number(boot_);
   write.put(boot_key, boot);
-  // Durable in a new store, so that the store of a member that has led is never taken for a new one.
-  const auto done = co_await write.commit(is_new_ ? trove::Durability::kMachine : trove::Durability::kProcess);
+  const auto done = co_await write.commit(trove::Durability::kProcess);
   if (done.status != Errc::kOk) co_return failed(done.status);
   tail_unknown_ = false;
   is_new_ = false;
