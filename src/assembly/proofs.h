@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the addresses of servers ask of clients, from spate.toml, for both sides of the handshake.
+// Reads from spate.toml which proofs the addresses of servers ask of clients, for both sides of the handshake.
 #pragma once
 
 #include <functional>

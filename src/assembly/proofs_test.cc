@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What spate.toml says of addresses, as servers and clients get it.
+// These tests compare the rules that servers and clients get with the addresses in spate.toml.
 #include "assembly/proofs.h"
+
+#include <gmock/gmock.h>
 
 #include "base/expect.h"
 
@@ -61,14 +63,14 @@ TEST(Proofs, AProcessWithoutTheCertificatesKeyUsesAnotherAddress) {
   config::FileSystemConfig config;
   config.tls.key = "/nonexistent/tls.key";
   config.servers = {server_at({"tcp+tls://192.0.2.1:1", "tcp://192.0.2.1:2"}, {Auth::kTls, Auth::kMunge})};
-  EXPECT_TRUE(urls_to_avoid(config).contains("tcp+tls://192.0.2.1:1"));
+  EXPECT_TRUE(urls_to_avoid(config).contains("tcp+tls://192.0.2.1:1")) << "its key cannot be read here";
   config.servers = {server_at({"tcp+tls://192.0.2.1:1"}, {Auth::kTls})};
   EXPECT_TRUE(urls_to_avoid(config).empty()) << "there is no other";
   config.servers = {server_at({"shm://x", "tcp+tls://192.0.2.1:1"}, {})};
   EXPECT_TRUE(urls_to_avoid(config).empty()) << "a file without words means what it meant before";
   config.tls.key = "/proc/self/exe";
   config.servers = {server_at({"tcp+tls://192.0.2.1:1", "tcp://192.0.2.1:2"}, {Auth::kTls, Auth::kMunge})};
-  EXPECT_TRUE(urls_to_avoid(config).empty());
+  EXPECT_THAT(urls_to_avoid(config), testing::IsEmpty());
 }
 
 TEST(Proofs, AClientKnowsWhatEachUrlAsksFor) {
@@ -80,7 +82,7 @@ TEST(Proofs, AClientKnowsWhatEachUrlAsksFor) {
   EXPECT_EQ(asked.at("tcp://a:1"), Proof::kKey);
   EXPECT_EQ(asked.at("tcp://a:2"), Proof::kCertificate);
   EXPECT_EQ(asked.at("tcp://b:1"), Proof::kMunge);
-  EXPECT_TRUE(asked.munge_for_key);
+  EXPECT_TRUE(asked.munge_for_key) << "munge does not count beside keys";
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each address of a server asks of clients: servers.auth, and fs.auth where it says nothing.
+// Each address of a server asks clients for a proof: that of servers.auth, or of fs.auth where it says nothing.
 #include <gmock/gmock.h>
 
 #include "base/expect.h"
@@ -56,7 +56,7 @@ TEST(AuthConfig, OneWordIsForAllAddressesOfAServer) {
   const auto loaded = file("urls = [\"tcp://a:1\", \"tcp://a:2\"]\nauth = [\"munge\"]\n");
   ASSERT_OK(loaded);
   EXPECT_EQ(asked(loaded->config, 0), (std::vector{Auth::kMunge, Auth::kMunge}));
-  EXPECT_TRUE(asks_for(loaded->config, Auth::kMunge));
+  EXPECT_TRUE(asks_for(loaded->config, Auth::kMunge)) << "no address asks for munge";
   EXPECT_FALSE(asks_for(loaded->config, Auth::kTls));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the addresses of servers ask of clients, and whether each of them can.
+// Checks which proofs the addresses of servers ask of clients, and whether each address can.
 #include <algorithm>
 #include <map>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the checks of relations between keys share. Private to this folder.
+// Types and functions that the checks of relations between keys share. Private to this folder.
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@ inline std::string server_key(std::size_t index, std::string_view name) {
 
 inline std::string server_name(const ServerConfig& server) { return "server " + std::to_string(server.id.value); }
 
-/// What the addresses ask of clients: fs.auth, servers.auth, and what these need in other sections.
+/// Checks the proofs that the addresses ask of clients (fs.auth, servers.auth), and the other keys that these need.
 void check_auth(const FileSystemConfig& config, std::vector<Problem>& out);
 
 }  // namespace spate::config

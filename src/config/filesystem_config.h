@@ -221,7 +221,7 @@ struct FileSystemConfig {
   friend bool operator==(const FileSystemConfig&, const FileSystemConfig&) = default;
 };
 
-/// What the address `server.urls[at]` asks of clients.
+/// The proof that the address `server.urls[at]` asks of clients.
 Auth auth_at(const FileSystemConfig& config, const ServerConfig& server, std::size_t at);
 /// Whether an address of the server, or of any server, asks for it.
 bool asks_for(const FileSystemConfig& config, const ServerConfig& server, Auth auth);

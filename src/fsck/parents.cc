@@ -9,7 +9,7 @@ namespace {
 /// Objects that are filled at the same time.
 constexpr std::size_t kFilledAtOnce = 16;
 
-/// What one filling has come to.
+/// The result of one filling.
 struct Filling {
   std::uint64_t filled = 0;
   Result<void> failure;

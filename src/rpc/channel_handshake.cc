@@ -116,7 +116,7 @@ void Channel::leave_old_connection() {
   spent_ = {};
 }
 
-/// What a client offers depends on the address, so if the addresses differ, the connection comes first. A server offers
+/// A client's offer depends on the address, so if the addresses differ, the connection comes first. A server offers
 /// the same everywhere.
 job::Task<Result<Channel::Dialled>> Channel::dial(TraceId trace, job::StopToken stop) {
   const AskedProofs& asked = identity_.policy.asked;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each address asks for: how both sides know it, and that no other proof lets a client in.
+// Each address asks for one proof. Both sides know it, and no other proof lets a client in.
 #include "rpc/proofs.h"
 
 #include "base/expect.h"
@@ -63,7 +63,7 @@ TEST(AskedProofs, AnAddressWithoutAWordAsksForTheUsual) {
   EXPECT_EQ(mixed().at(kUrls[1]), Proof::kMunge);
   EXPECT_EQ(mixed().at(kUrls[3]), Proof::kKey);
   EXPECT_FALSE(mixed().alike(kUrls));
-  EXPECT_TRUE(mixed().alike({kUrls[3], "tcp://c:5"}));
+  EXPECT_TRUE(mixed().alike({kUrls[3], "tcp://c:5"})) << "both ask for the same";
 }
 
 TEST(AskedProofs, AClientDialsOnlyWhereItHasTheProof) {
@@ -105,7 +105,7 @@ TEST(AskedProofs, AClientOffersWhatTheAddressAsksForAndNothingElse) {
     EXPECT_EQ(offered(asked), ClientKey(key_of(1)));
 }
 
-/// What a peer may offer in a handshake.
+/// The proofs that a peer may offer in a handshake.
 enum class Offer : std::uint8_t { kClientKey, kUserKey, kMunge, kNothing, kServerKey };
 
 ClientKey by_munge() {

@@ -45,7 +45,7 @@ std::string state_of(const coord::Voter& voter) {
          (voter.learner ? ", no vote yet" : "");
 }
 
-/// As `etcdctl member list` shows it.
+/// A member of etcd, as `etcdctl member list` shows it.
 std::string id_text(const coord::Voter& voter) { return fmt::format("{:x}", voter.id); }
 
 int list_voters(Context& context) {

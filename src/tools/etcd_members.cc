@@ -33,7 +33,8 @@ namespace fs = std::filesystem;
 constexpr Duration kSupervisorGrace = std::chrono::seconds(10);
 
 std::string url_at(const std::string& host, std::uint32_t port) { return fmt::format("https://{}:{}", host, port); }
-/// Where a member listens. etcd takes no name there; a name may mean another address on this machine than elsewhere.
+/// The address at which a member listens. etcd takes no name there; a name may mean another address on this machine
+/// than elsewhere.
 std::string listen_url(const std::string& host, std::uint32_t port) {
   const std::string bare = host.starts_with('[') ? host.substr(1, host.size() - 2) : host;
   unsigned char room[sizeof(in6_addr)];
@@ -58,7 +59,7 @@ std::string address_of(const std::string& folder, const std::string& name) {
   return "tcp" + url.get_ref<const std::string&>().substr(5);
 }
 
-/// From now on the member is not started without its records.
+/// Marks that the member has begun: from now on it is not started without its records.
 Result<void> mark_begun(const std::string& folder, const std::string& name) {
   const std::string mark = begun_mark(folder, name);
   SPATE_TRY(const bool there, has_records(folder, name));

@@ -64,7 +64,7 @@ std::string url_of(const std::string& address) {
   return "tcp://" + address + (has_port ? "" : kPortIfNone);
 }
 
-/// Of a list with commas, as `spate init` prints it.
+/// The addresses in a list with commas, as `spate init` prints it.
 std::vector<std::string> urls_of(const std::string& addresses) {
   std::vector<std::string> urls;
   for (std::size_t at = 0; at <= addresses.size();) {
@@ -160,7 +160,7 @@ std::string other_host(const Plan& plan) {
   return first == plan.own_host && plan.meta_urls.size() > 1 ? host_of_url(plan.meta_urls[1]) : first;
 }
 
-/// What a token with the server key adds to the folder of a machine that was a client.
+/// The files that a token with the server key adds to the folder of a machine that was a client.
 Result<void> add_keys_of_voter(const Plan& plan) {
   SPATE_TRY(const FolderLock lock, lock_folder(plan.folder, kLockTimeout));
   SPATE_TRY(std::ignore, make_etcd_certificates(plan.folder, *plan.token.server_key, plan.own_host, other_host(plan)));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the meta servers on several machines and their members of etcd are, and what the first of them begins with.
+// The addresses of the meta servers on several machines and of their members of etcd, and the files with which the
+// first of them begins.
 #pragma once
 
 #include <string>

@@ -39,7 +39,7 @@ Result<void> wait_for_meta(const std::string& config_file, Duration timeout);
 /// Asks one server. The server proves that it has the keys of this file system, and checks this client's. No session is
 /// opened, so a server answers even if others are down. The error says which step failed.
 Result<PingResult> ping(assembly::ClientProcess& process, ServerId server, PingOptions how);
-/// Of a meta server of several: "leads in epoch 3", "backup", "joining". Empty: it is none.
+/// The part of one of several meta servers: "leads in epoch 3", "backup", "joining". Empty: it is no such server.
 std::string part_of(const wire::PingReply& reply);
 /// Asks several servers at once; one result for each.
 std::map<ServerId, Result<PingResult>> ping_all(assembly::ClientProcess& process, const std::vector<ServerId>& servers,

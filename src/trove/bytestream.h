@@ -62,7 +62,7 @@ enum class BytestreamOp : std::uint8_t {
   kReplace,     // moves the content to a new local file, durably; later writes by holders of the old one have no effect
 };
 
-/// What the holder of a lent descriptor may do.
+/// The accesses that the holder of a lent descriptor has.
 enum class LendAccess : std::uint8_t { kRead, kWrite, kBoth };
 
 /// One operation. The spans are copied by the post; the memory belongs to the operation until its completion is seen.

@@ -124,7 +124,7 @@ TEST_F(AddressesTest, AClientWhoseProofFailedTurnsToNoAddressThatAsksForLess) {
   EXPECT_EQ(upwards->reason(wire::Op::kMkdir), "done") << "one that asks for more";
 }
 
-/// What is not promised: whoever can make an address silent decides which of the others a client uses.
+/// This is not promised: an attacker who can make an address silent decides which of the others a client uses.
 TEST_F(AddressesTest, AnAddressThatIsSilentIsPassedBy) {
   Doors doors(make_, executor_, random_);
   EXPECT_EQ(client({{closed_port(), Proof::kKey}, {doors.open, Proof::kNothing}})->reason(wire::Op::kMkdir), "done");
@@ -138,7 +138,7 @@ TEST_F(AddressesTest, AClientWithoutTheProofOfTheFirstAddressUsesTheNextOne) {
   EXPECT_EQ(user->channel->peer_info().url, doors.open);
 }
 
-/// Whoever answers before the handshake has proved nothing: no session is told to it, and it is not believed.
+/// A peer that answers before the handshake has proved nothing: it learns of no session, and it is not believed.
 TEST_F(AddressesTest, WhoAnswersBeforeTheHandshakeLearnsNoSessionAndIsNotBelieved) {
   Doors doors(make_, executor_, random_);
   std::vector<wire::RequestHeader> seen;

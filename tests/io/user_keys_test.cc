@@ -125,7 +125,7 @@ TEST_F(UserKeysTest, WithAKeyForOneDirectoryNothingIsAskedAboutAFileThatWasNotOp
   copy.from = kFile;
   copy.to = other.handle;
   EXPECT_ERRC(confined->ask<wire::DatafileCopyReply>(copy, &other), Errc::kCapabilityInvalid);
-  // With a capability, which the meta server gives for what is inside, all is as usual.
+  // A capability, which the meta server gives for objects inside, is served as usual.
   EXPECT_EQ(write(*confined), Errc::kOk);
   const Capability opened = confined->capability(kFile);
   EXPECT_OK(confined->ask<wire::DatafileStatReply>(stat, &opened));

@@ -30,7 +30,7 @@ TEST_F(ReplacementTest, AMemberThatCannotRemoveItsOldCopyTriesItEverMoreSeldom) 
   WorldOptions options = options_of(3);
   options.doubled = 3;
   begin(options);
-  ASSERT_TRUE(find_file_that_would_move());
+  ASSERT_TRUE(find_file_that_would_move()) << "no file's copy would move to another device";
   write(copy_of(2));
   const ServerId first = mirrors_->backup_of(*file_);
   kill(first);

@@ -15,7 +15,7 @@ TEST_F(ReplacementTest, AnotherServerReceivesTheCopyAfterTheTimeAndNotBefore) {
   const Bytes data = copy_of(2);
   write(data);
   world().run_for(kAfter - 3s);
-  EXPECT_TRUE(is_member(dead));
+  EXPECT_TRUE(is_member(dead)) << "it was replaced although nobody has room";
   EXPECT_FALSE(mirrors_->group_of(*file_).is_whole()) << "the time is not over";
   ASSERT_TRUE(is_replaced(dead)) << "nobody has taken its place";
   expect_content();
@@ -59,7 +59,7 @@ TEST_F(ReplacementTest, NobodyIsReplacedIfTheTimeIsZero) {
   const ServerId dead = mirrors_->backup_of(*file_);
   kill(dead);
   world().run_for(10min);
-  EXPECT_TRUE(is_member(dead));
+  EXPECT_TRUE(is_member(dead)) << "it was replaced although nobody has room";
 }
 
 TEST_F(ReplacementTest, AReplacedServerGivesItsSpaceBack) {

@@ -60,7 +60,7 @@ TEST_F(RoomTest, WithoutRoomAnywhereTheMemberKeepsItsPlaceAndThatIsShown) {
   const ServerId dead = mirrors_->backup_of(*file_);
   kill(dead);
   world().run_for(kAfter + 30s);
-  EXPECT_TRUE(is_member(dead));
+  EXPECT_TRUE(is_member(dead)) << "it was replaced although nobody has room";
   EXPECT_GE(without_room(), 1U);
   set_capacity(only, 0, kLarge);
   ASSERT_TRUE(is_replaced(dead, 60s)) << "nobody takes its place although there is room now";

@@ -134,7 +134,7 @@ TEST_F(EtcdServiceTest, AMemberIsAddedAndRemoved) {
   std::ranges::sort(*voters, {}, &Voter::learner);
   EXPECT_EQ(voters->front().name, "m0");
   EXPECT_EQ(voters->back().peer_url, peer);
-  EXPECT_TRUE(voters->back().learner);
+  EXPECT_TRUE(voters->back().learner) << voters->back().name;
   EXPECT_EQ(voters->back().name, "");
   EXPECT_ERRC(executor_.run(coordinator_->promote(voters->back().id, {})), Errc::kTryAgain);  // it has no records yet
   EXPECT_OK(put("group/1", "one", 0));

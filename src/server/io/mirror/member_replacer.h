@@ -20,7 +20,7 @@ namespace spate::io {
 /// A part of Mirrors, with its life cycle: a task runs in the gate that look() is given. One executor; pinned. The host
 /// outlives it.
 class MemberReplacer {
-  /// What a copy of a group takes. The files on the primary's whole device take no less.
+  /// The space that a copy of a group takes. The files on the primary's whole device take no less.
   struct CopySize {
     std::uint64_t bytes = 0;
     std::uint64_t files = 0;

@@ -105,7 +105,7 @@ job::Task<Result<bool>> second_is_right(Repair& repair, const InodeRecord& inode
   co_return other.has_value();
 }
 
-/// Of an object that is not a directory. Nothing that clients see changes.
+/// Repairs the parent of an object that is not a directory. Nothing that clients see changes.
 job::Task<Result<void>> mend_parent_of_file(Repair& repair, InodeRecord& inode) {
   const wire::Finding& finding = repair.finding;
   if (!inode.parent) co_return {};

@@ -153,7 +153,7 @@ void Confinement::note_change(ByteView key) {
   if (!is_of_object(key)) return;
   const Handle object(parse_id_key(key).value_or(0));
   changed_.insert(object);
-  // What is only open has no names to be changed.
+  // An object that is only open has no names to be changed.
   const bool may = static_cast<KeyKind>(key[0]) == KeyKind::kEntry ? inside_.contains(object) : knows(object);
   beyond_ = beyond_ || !may;
 }

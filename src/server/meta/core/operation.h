@@ -126,7 +126,7 @@ class Operation {
   /// How many conflicts this request has had. A function may take more locks after a conflict.
   unsigned conflicts() const { return conflicts_; }
 
-  /// What this run leaves to be done when the function has returned.
+  /// The things that this run leaves to be done when the function has returned.
   DeferredByRun& deferred() { return deferred_; }
   /// State that a function keeps between runs; empty at first.
   std::any& kept() { return kept_; }

@@ -3,13 +3,17 @@
 // directory").
 #include "server/meta/testing/confined_keys_test.h"
 
+#include <gmock/gmock.h>
+
+#include "base/expect.h"
+
 namespace spate::meta {
 namespace {
 
 TEST_F(ConfinedKeys, InsideEverythingWorks) {
   EXPECT_OK(stat(user, "top/data"));
   EXPECT_OK(make_directory(user, "top/data/new"));
-  EXPECT_TRUE(make_file(user, "top/data/new/file", 20));
+  EXPECT_TRUE(make_file(user, "top/data/new/file", 20)) << "a file in a new directory inside";
   EXPECT_OK(rename(user, "top/data/new/file", "top/data/sub/moved"));
   EXPECT_OK(rename(user, "top/data/new", "top/data/sub/new"));
   EXPECT_OK(link(user, at("top/data/sub/moved"), "top/data/link"));
@@ -70,7 +74,7 @@ TEST_F(ConfinedKeys, WhatIsOnTheWayIsNeitherListedNorChanged) {
   names.where = at("top");
   const auto shown = asked<wire::ListxattrReply>(user, names, no_id());
   ASSERT_OK(shown);
-  EXPECT_TRUE(shown->names.empty());
+  EXPECT_THAT(shown->names, testing::IsEmpty());
   EXPECT_EQ(asked<wire::ListxattrReply>(operators, names, no_id())->names.size(), 1U);
   get.name = "system.posix_acl_access";
   EXPECT_ERRC(asked<wire::GetxattrReply>(user, get, no_id()), Errc::kNoAttribute);
@@ -204,10 +208,10 @@ TEST_F(ConfinedKeys, ASymbolicLinkLeadsNowhereElse) {
 /// written.
 TEST_F(ConfinedKeys, TheMetaServerShowsTheSizeOfAFileThatIsBeingWritten) {
   ASSERT_OK(open_file(operators, "top/data/f", wire::kOpenWrite));
-  ASSERT_TRUE(write(operators, inside, 777));
+  ASSERT_TRUE(write(operators, inside, 777)) << "the operator cannot write";
   const auto seen = stat(user, "top/data/f");
   ASSERT_OK(seen);
-  EXPECT_TRUE(seen->size_known);
+  EXPECT_TRUE(seen->size_known) << "of a file that is open for writing";
   EXPECT_EQ(seen->size, 777U);
   TestClient free = holder(key_of(7));
   EXPECT_FALSE(stat(free, "top/data/f")->size_known);

@@ -158,7 +158,7 @@ TEST_F(ConfinedRequests, WhatARunHasChangedMustStillBeInsideAtItsCommit) {
   EXPECT_FALSE(holds()) << "it was moved out with its directory";
 }
 
-/// What a session has open counts as inside, so it must have been opened with this key.
+/// Objects that a session has open count as inside, so it must have been opened with this key.
 TEST_F(ConfinedRequests, ASessionIsResumedWithTheVeryKeyOnly) {
   UserKey wide = key_of(7);
   TestClient free = holder(wide);

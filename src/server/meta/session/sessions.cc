@@ -223,7 +223,7 @@ Result<void> SessionTable::check_claim(const Session& session, const rpc::Peer& 
     return Error::told(Errc::kUnauthenticated, "the session was opened with a proof that is good for every user");
   if (peer.user_key && (!request.ticket || !covers(*peer.user_key, session.record.credential)))
     return Error::told(Errc::kUnauthenticated, "the session was opened with another key");
-  // What the session has open counts as inside of the key's directory.
+  // Objects that the session has open count as inside of the key's directory.
   if (peer.is_confined() && session.record.user_key != peer.user_key->id)
     return Error::told(Errc::kUnauthenticated, "the session was opened with another key than this one for a directory");
   if (request.ticket) {

@@ -72,7 +72,7 @@ struct InodeRecord {
   /// A directory that has a name of the object. The root is its own parent. 0, but of no directory: unknown, since the
   /// object has no name, or has lost its name there and kept others, or an older version of Spate has made it.
   Handle parent;
-  /// Of an object with several names: a directory that has one more name of it, beside the one in `parent`. 0: unknown.
+  /// A directory that has one more name of an object with several names, beside the one in `parent`. 0: unknown.
   Handle second_parent;
   /// A directory's counter grows with every entry added, removed or replaced. 1 for a file without a name that may get
   /// one.
