@@ -194,7 +194,7 @@ ClientProcess& World::start_client() { return start_client(small_client_options(
 ClientProcess& World::start_client(client::Options options) {
   const std::uint32_t node = next_client_node_++;
   options.map = settings_.map;
-  options.client_key = settings_.client_key;
+  if (!options.client_key || !options.client_key->is_users()) options.client_key = settings_.client_key;
   options.description = "client " + std::to_string(node);
   auto process = std::make_unique<ClientProcess>(ether(), node, random_.next(), std::move(options), lease_machine());
   ClientProcess& client = *process;

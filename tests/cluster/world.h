@@ -88,7 +88,7 @@ class World {
   // Clients.
   /// Starts a client on a new node of its own.
   ClientProcess& start_client();
-  /// The same with other limits. `options` needs neither map nor key.
+  /// The same with other limits. `options` needs neither map nor key, but may have a user's key.
   ClientProcess& start_client(client::Options options);
   /// Starts a client on the machine of an io server. A crash of the machine ends both.
   ClientProcess& start_client_beside(ServerId server, client::Options options);

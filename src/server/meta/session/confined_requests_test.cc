@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "base/expect.h"
+#include "rpc/places.h"
 #include "server/meta/names/operations.h"
 #include "server/meta/testing/confined_keys_test.h"
 #include "wire/handles.h"
@@ -156,6 +157,80 @@ TEST_F(ConfinedRequests, WhatARunHasChangedMustStillBeInsideAtItsCommit) {
   EXPECT_TRUE(holds()) << "it is inside";
   ASSERT_OK(rename(operators, "top/data/sub", "top/other/sub"));
   EXPECT_FALSE(holds()) << "it was moved out with its directory";
+}
+
+/// A change waits for other clients' leases. Meanwhile its object is moved away.
+TEST_F(ConfinedRequests, AChangeThatHasWaitedForALeaseIsRefusedIfItsObjectIsOutsideByThen) {
+  const Handle file = handle_of("top/data/sub/f");
+  const WallTime written = inode(file).attributes.mtime;
+  TestClient keeper = connect();
+  wire::LookupLeaseRequest look;
+  look.where.start = file;  // by its handle, so that the move of its directory recalls nothing
+  const auto kept = asked<wire::LookupLeaseReply>(keeper, look, no_id());
+  ASSERT_OK(kept);
+  ASSERT_TRUE(is_granted(*kept)) << "the other client has no lease on the file";
+  wire::SetattrRequest change;
+  change.where.start = file;
+  change.atime_now = change.mtime_now = true;
+  wait(std::chrono::milliseconds(1));  // so that the times would change
+  const auto changing = begin<wire::ObjectReply>(user, change, id(++user.next), std::chrono::minutes(1));
+  ASSERT_EQ(changing->result, std::nullopt) << "it does not wait for the lease";
+  ASSERT_OK(rename(operators, "top/data/sub", "top/other/sub"));
+  ASSERT_EQ(changing->result, std::nullopt) << "it did not wait until the directory was moved";
+  wait(std::chrono::milliseconds(kept->lease_ms) + std::chrono::seconds(1));
+  EXPECT_ERRC(changing->result, Errc::kPermissionDenied);
+  EXPECT_EQ(inode(file).attributes.mtime.ns, written.ns);
+}
+
+/// A silent io server must not keep other requests from running.
+TEST_F(ConfinedRequests, ARequestHasNoPlaceWhileIoServersAreAskedForASize) {
+  ASSERT_OK(open_file(operators, "top/data/f", wire::kOpenWrite));
+  rpc::Places only_one(1, 1);
+  only_one.take();
+  places = &only_one;
+  io.hold();
+  wire::GetattrRequest request;
+  request.handle = inside;
+  const auto asking = begin<wire::ObjectReply>(user, request, no_id());
+  ASSERT_EQ(asking->result, std::nullopt) << "it does not wait for the io servers";
+  EXPECT_TRUE(only_one.free()) << "it has its place while it waits";
+  io.release();
+  run_ready();
+  EXPECT_OK(asking->result);
+  EXPECT_FALSE(only_one.free()) << "it has no place afterwards";
+}
+
+TEST_F(ConfinedRequests, ASizeThatIoServersDoNotTellIsShownAsUnknown) {
+  ASSERT_OK(open_file(operators, "top/data/f", wire::kOpenWrite));
+  io.fail = [](std::string_view) { return Errc::kUnreachable; };
+  const auto unknown = getattr(user, inside);
+  ASSERT_OK(unknown);
+  EXPECT_FALSE(knows_size(unknown->attributes)) << "its size is " << unknown->attributes.size;
+  io.fail = {};
+  const auto known = getattr(user, inside);
+  ASSERT_OK(known);
+  EXPECT_TRUE(knows_size(known->attributes)) << "the io servers answer again";
+}
+
+/// The chain of parents is followed for each request, so its length has a bound.
+TEST_F(ConfinedRequests, WhatIsMoreThan4096DirectoriesBelowTheKeysIsRefused) {
+  constexpr std::uint64_t kDeepest = 4096;
+  constexpr std::uint64_t kFirst = 1'000'000;  // a handle that no object has
+  InodeRecord below = inode(handle_of("top/data/sub"));
+  job::Transaction transaction = context.begin();
+  for (std::uint64_t depth = 1; depth <= kDeepest + 1; ++depth) {
+    below.attributes.handle = Handle(kFirst + depth);
+    below.parent = depth == 1 ? data : Handle(kFirst + depth - 1);
+    transaction.put(inode_key(below.handle()), encoded(below));
+  }
+  const auto commit = [](job::Transaction& change) -> job::Task<Errc> {
+    const auto done = co_await change.commit(trove::Durability::kProcess);
+    co_return done.status;
+  };
+  ASSERT_OK(run(commit(transaction)));
+  EXPECT_OK(getattr(user, Handle(kFirst + kDeepest)));
+  EXPECT_ERRC(getattr(user, Handle(kFirst + kDeepest + 1)), Errc::kPermissionDenied);
+  EXPECT_OK(getattr(operators, Handle(kFirst + kDeepest + 1)));
 }
 
 /// Objects that a session has open count as inside, so it must have been opened with this key.

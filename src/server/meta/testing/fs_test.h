@@ -47,6 +47,19 @@ inline MetaOptions test_options() {
   return options;
 }
 
+/// For EXPECT_TRUE and EXPECT_FALSE, which then show the size.
+inline ::testing::AssertionResult knows_size(const Attributes& a) {
+  return ::testing::AssertionResult(a.size_known)
+         << (a.size_known ? "the size is known" : "the size is not known") << ", as " << a.size << " bytes";
+}
+/// The same for a lease in a reply.
+template <typename Reply>
+::testing::AssertionResult is_granted(const Reply& reply) {
+  return ::testing::AssertionResult(reply.granted)
+         << (reply.granted ? "a lease is granted" : "no lease is granted") << ", for " << reply.lease_ms
+         << " ms, in lock table " << reply.table;
+}
+
 struct TestFsOptions {
   std::uint64_t seed = 1;
   bool overlap = false;  // the store completes later and in a random order, and coroutines run in a random order

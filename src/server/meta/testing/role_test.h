@@ -150,6 +150,7 @@ class RoleTest : public ::testing::Test {
     call.peer->credential = client.who;
     call.peer->incarnation = client.incarnation;
     call.peer->user_key = client.user_key;
+    call.places = places;
     Bytes body;
     wire::encode_body(request, body);
     auto answer = co_await role->service().operations().at(Request::kOp).handler(call, body);
@@ -233,7 +234,7 @@ class RoleTest : public ::testing::Test {
     return reply->attributes;
   }
   /// A write that reaches the io servers.
-  bool write(const TestClient& client, Handle handle, std::uint64_t end) {
+  ::testing::AssertionResult write(const TestClient& client, Handle handle, std::uint64_t end) {
     return io.write(handle, client.id, client.epoch, end, clock.wall());
   }
   wire::DataSummary data_of(Handle handle) { return io.files[handle].data; }
@@ -278,6 +279,7 @@ class RoleTest : public ::testing::Test {
   MetaOptions options;
   std::unique_ptr<MetaRole> role;
   Result<void> started;
+  rpc::Places* places = nullptr;  // those that requests take; null: requests take none
 
  private:
   static job::Task<trove::KeyvalCompletion> read_all(job::Transaction& transaction, const trove::KeyRange& range) {

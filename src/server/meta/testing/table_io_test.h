@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/expect.h"
 #include "job/event.h"
 #include "server/meta/core/parts.h"
 
@@ -27,15 +28,20 @@ class TableIoServers final : public IoServers {
 
   // Calls of clients.
 
-  /// Writes up to `end`. False if the client's epoch is fenced or the file is gone.
-  bool write(Handle handle, ClientId client, std::uint32_t epoch, std::uint64_t end, WallTime now) {
+  /// Writes up to `end`. Fails if the client's epoch is fenced or the file is gone.
+  ::testing::AssertionResult write(Handle handle, ClientId client, std::uint32_t epoch, std::uint64_t end,
+                                   WallTime now) {
     File& file = files[handle];
-    if (file.removed || epoch < fences[client]) return false;
+    if (file.removed) return ::testing::AssertionFailure() << "the io servers have removed file " << handle.value;
+    if (epoch < fences[client]) {
+      return ::testing::AssertionFailure() << "the io servers have fenced epochs below " << fences[client]
+                                           << " of client " << client.value << ", whose epoch is " << epoch;
+    }
     file.data.size = std::max(file.data.size, end);
     file.data.allocated_bytes = file.data.size;
     file.data.mtime = now;
     ++file.data.change_sum;
-    return true;
+    return ::testing::AssertionSuccess() << "the io servers have written file " << handle.value;
   }
 
   // Calls of the meta server.
@@ -136,5 +142,12 @@ class TableIoServers final : public IoServers {
   }
   job::Event released_;
 };
+
+/// For EXPECT_TRUE and EXPECT_FALSE, which then show the file.
+inline ::testing::AssertionResult is_removed(const TableIoServers::File& file) {
+  return ::testing::AssertionResult(file.removed)
+         << (file.removed ? "its datafiles are removed" : "its datafiles are there") << ", of " << file.data.size
+         << " bytes";
+}
 
 }  // namespace spate::meta
