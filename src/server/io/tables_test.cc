@@ -48,9 +48,9 @@ TEST_F(TablesTest, ATableThatWasCrowdedShrinksWhenItsDatafilesAreReleased) {
   for (std::uint64_t handle = 1; uses.size() < kMaxEntries + DatafileTable::kMaxInUse; ++handle) {
     uses.push_back(table.use(key(handle)));
   }
-  EXPECT_TRUE(table.crowded());
+  EXPECT_TRUE(table.crowded()) << table.size() << " datafiles";
   uses.clear();
-  EXPECT_FALSE(table.crowded());
+  EXPECT_FALSE(table.crowded()) << table.size() << " datafiles";
   EXPECT_LE(table.size(), kMaxEntries);
 }
 
@@ -89,6 +89,11 @@ struct Locker {
   Errc outcome = Errc::kOk;
 };
 
+::testing::AssertionResult has_lock(const Locker& locker) {
+  return ::testing::AssertionResult(locker.has) << (locker.has ? "it has the lock" : "it does not have the lock")
+                                                << "; its last request: " << name(locker.outcome);
+}
+
 job::Task<void> lock(DatafileLock& lock, bool exclusive, Locker& locker) {
   if (exclusive) {
     auto hold = co_await lock.exclusive(locker.stop);
@@ -111,23 +116,23 @@ TEST_F(TablesTest, SharedHoldersRunTogetherAndExclusiveHoldersAloneInOrderOfArri
   job::spawn(gate_, lock(datafile, false, b));
   job::spawn(gate_, lock(datafile, true, cut));
   job::spawn(gate_, lock(datafile, false, c));
-  EXPECT_TRUE(a.has);
-  EXPECT_TRUE(b.has);
-  EXPECT_FALSE(cut.has);
-  EXPECT_FALSE(c.has);
+  EXPECT_TRUE(has_lock(a));
+  EXPECT_TRUE(has_lock(b));
+  EXPECT_FALSE(has_lock(cut));
+  EXPECT_FALSE(has_lock(c));
   a.leave.set();
   turn();
-  EXPECT_FALSE(cut.has);
+  EXPECT_FALSE(has_lock(cut));
   b.leave.set();
   turn();
-  EXPECT_TRUE(cut.has);
-  EXPECT_FALSE(c.has);
+  EXPECT_TRUE(has_lock(cut));
+  EXPECT_FALSE(has_lock(c));
   cut.leave.set();
   turn();
-  EXPECT_TRUE(c.has);
+  EXPECT_TRUE(has_lock(c));
   c.leave.set();
   turn();
-  EXPECT_TRUE(datafile.idle());
+  EXPECT_TRUE(datafile.idle()) << "somebody holds the lock or waits for it";
 }
 
 TEST_F(TablesTest, AStoppedExclusiveRequestLetsTheNextOnesRun) {
@@ -136,11 +141,11 @@ TEST_F(TablesTest, AStoppedExclusiveRequestLetsTheNextOnesRun) {
   job::spawn(gate_, lock(datafile, false, a));
   job::spawn(gate_, lock(datafile, true, cut));
   job::spawn(gate_, lock(datafile, false, c));
-  EXPECT_FALSE(c.has);
+  EXPECT_FALSE(has_lock(c));
   cut.stop.request_stop(Errc::kTimeout);
   turn();
   EXPECT_EQ(cut.outcome, Errc::kTimeout);
-  EXPECT_TRUE(c.has);
+  EXPECT_TRUE(has_lock(c));
   a.leave.set();
   c.leave.set();
   turn();
@@ -167,21 +172,21 @@ TEST_F(TablesTest, NobodyGetsTheLockWhileADirectHoldBecomesShared) {
   job::spawn(gate_, lock(datafile, true, cut));
   a_blocks.set();
   turn();
-  EXPECT_FALSE(a.has) << "b still writes past the page cache";
+  EXPECT_FALSE(has_lock(a)) << "b still writes past the page cache";
   b_blocks.set();
   turn();
-  EXPECT_TRUE(a.has);
-  EXPECT_TRUE(b.has);
-  EXPECT_FALSE(cut.has);
+  EXPECT_TRUE(has_lock(a));
+  EXPECT_TRUE(has_lock(b));
+  EXPECT_FALSE(has_lock(cut));
   a.leave.set();
   turn();
-  EXPECT_FALSE(cut.has);
+  EXPECT_FALSE(has_lock(cut));
   b.leave.set();
   turn();
-  EXPECT_TRUE(cut.has);
+  EXPECT_TRUE(has_lock(cut));
   cut.leave.set();
   turn();
-  EXPECT_TRUE(datafile.idle());
+  EXPECT_TRUE(datafile.idle()) << "somebody holds the lock or waits for it";
 }
 
 TEST_F(TablesTest, AStoppedConversionReleasesItsHold) {
@@ -198,14 +203,14 @@ TEST_F(TablesTest, AStoppedConversionReleasesItsHold) {
   EXPECT_EQ(a.outcome, Errc::kTimeout);
   b_blocks.set();
   turn();
-  EXPECT_TRUE(b.has) << "nobody else writes past the page cache any more";
-  EXPECT_FALSE(cut.has);
+  EXPECT_TRUE(has_lock(b)) << "nobody else writes past the page cache any more";
+  EXPECT_FALSE(has_lock(cut));
   b.leave.set();
   turn();
-  EXPECT_TRUE(cut.has);
+  EXPECT_TRUE(has_lock(cut));
   cut.leave.set();
   turn();
-  EXPECT_TRUE(datafile.idle());
+  EXPECT_TRUE(datafile.idle()) << "somebody holds the lock or waits for it";
 }
 
 TEST_F(TablesTest, ClientsWithRequestsUnderWayAreNotDropped) {
@@ -234,14 +239,14 @@ TEST_F(TablesTest, ACapabilityIsHashedOnceAndTheTableIsBounded) {
     return capability;
   };
   const Capability hot = signed_for(1);
-  for (int i = 0; i < 10; ++i) EXPECT_TRUE(cache.genuine(hot));
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(cache.genuine(hot)) << "the capability that is used all the time";
   EXPECT_EQ(cache.verifications(), 1U);
   EXPECT_EQ(cache.size(), 1U);
   Capability forged = hot;
   forged.rights = Rights::kReadWrite;
-  EXPECT_FALSE(cache.genuine(forged));
+  EXPECT_FALSE(cache.genuine(forged)) << "a forged capability";
   for (std::uint64_t handle = 2; handle < 1000; ++handle) {
-    EXPECT_TRUE(cache.genuine(signed_for(handle)));
+    EXPECT_TRUE(cache.genuine(signed_for(handle))) << "the capability for file " << handle;
     const std::size_t before = cache.size();
     EXPECT_TRUE(cache.genuine(hot));
     EXPECT_LE(cache.size(), before) << "the hot one was still there";

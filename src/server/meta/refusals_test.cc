@@ -30,7 +30,7 @@ class MetaRefusals : public RoleTest {
   }
   void expect_free(Handle file) {
     EXPECT_EQ(records(KeyKind::kTruncate), 0U);
-    EXPECT_FALSE(inode(file).truncating);
+    EXPECT_FALSE(inode(file).truncating) << "the truncation has not ended";
     EXPECT_OK(truncate(other, "f", 7));
     EXPECT_EQ(data_of(file).size, 7U);
     EXPECT_EQ(stat(other, "f")->size, 7U);

@@ -40,7 +40,7 @@ struct RemovalScene {
   }
   void check(CrashWorld& world) {
     world.wait(seconds(1));
-    EXPECT_TRUE(world.io.files[file].removed);
+    EXPECT_TRUE(is_removed(world.io.files[file]));
     EXPECT_EQ(world.data_of(kept).size, 200U);
     EXPECT_EQ(world.inode(kept).attributes.size, 200U);
     Audit(world).check_at_rest();
@@ -93,7 +93,7 @@ TEST(MetaRemovalCrash, ARemovalAtTheLastCloseIsFinished) {
           scene.hold_open(world, kRW);
           ASSERT_OK(world.unlink(scene.client, "f"));
           ASSERT_OK(world.sync(scene.client));
-          ASSERT_FALSE(world.io.files[scene.file].removed);
+          ASSERT_FALSE(is_removed(world.io.files[scene.file]));
         },
         [&](CrashWorld& world) {
           auto request = close;
@@ -208,7 +208,7 @@ TEST_F(MetaRemoval, TombstonesOutliveEveryCapability) {
   ASSERT_OK(close_file(client, handle, Rights::kReadWrite));
   ASSERT_OK(unlink(client, "f"));
   run_ready();
-  ASSERT_TRUE(io.files[handle].removed);
+  ASSERT_TRUE(is_removed(io.files[handle]));
   EXPECT_GT(io.files[handle].tombstone_until, renewed->capability.expiry);
   EXPECT_LT(io.files[handle].tombstone_until.ns - clock.wall().ns, Duration(hours(24)).count());
 }
@@ -219,11 +219,11 @@ TEST_F(MetaRemoval, AnOpenFileThatARenameReplacesLivesUntilItsLastClose) {
   make_file(other, "new", 5);
   ASSERT_OK(asked<wire::Empty>(other, rename_request("new", "f")));
   run_ready();
-  EXPECT_FALSE(io.files[handle].removed);
+  EXPECT_FALSE(is_removed(io.files[handle]));
   EXPECT_EQ(inode(handle).attributes.link_count, 0U);
   ASSERT_OK(close_file(client, handle, Rights::kReadWrite));
   run_ready();
-  EXPECT_TRUE(io.files[handle].removed);
+  EXPECT_TRUE(is_removed(io.files[handle]));
   Audit(*this).check_at_rest();
 }
 
@@ -238,7 +238,7 @@ TEST_F(MetaRemoval, AFileWithAnotherNameIsNotRemoved) {
   EXPECT_EQ(io.calls("remove"), 0U);
   ASSERT_OK(unlink(client, "g"));
   run_ready();
-  EXPECT_TRUE(io.files[handle].removed);
+  EXPECT_TRUE(is_removed(io.files[handle]));
 }
 
 TEST_F(MetaRemoval, OnlyFilesHaveDatafilesToRemove) {
@@ -263,20 +263,20 @@ TEST_F(MetaRemoval, ATargetOutOfReachDelaysOnlyFilesThatLieOnIt) {
   ASSERT_OK(unlink(client, "stuck"));
   ASSERT_OK(unlink(client, "free"));
   run_ready();
-  EXPECT_TRUE(io.files[free].removed);
-  EXPECT_FALSE(io.files[stuck].removed);
+  EXPECT_TRUE(is_removed(io.files[free]));
+  EXPECT_FALSE(is_removed(io.files[stuck]));
   const std::size_t before = io.calls("remove");
   wait_alive(client, minutes(2));
-  EXPECT_FALSE(io.files[stuck].removed);
+  EXPECT_FALSE(is_removed(io.files[stuck]));
   EXPECT_LT(io.calls("remove") - before, 20U);  // it is tried less and less often
   const Handle later = make_on("later", 4);
   ASSERT_OK(unlink(client, "later"));
   run_ready();
-  EXPECT_TRUE(io.files[later].removed);
+  EXPECT_TRUE(is_removed(io.files[later]));
   EXPECT_EQ(statfs().removals, 1U);
   io.down.clear();
   wait_alive(client, minutes(1));
-  EXPECT_TRUE(io.files[stuck].removed);
+  EXPECT_TRUE(is_removed(io.files[stuck]));
   EXPECT_EQ(statfs().removals, 0U);
   Audit(*this).check_at_rest();
 }
@@ -295,14 +295,14 @@ TEST_F(MetaRemoval, AFileThatCannotBeRemovedDelaysNoOther) {
   io.refused = {stuck};
   wait_alive(client, minutes(1));
   EXPECT_EQ(statfs().removals, 1U);
-  EXPECT_FALSE(io.files[stuck].removed);
+  EXPECT_FALSE(is_removed(io.files[stuck]));
   const std::size_t before = io.calls("remove");
   wait_alive(client, minutes(2));
   EXPECT_LT(io.calls("remove") - before, 20U);  // it is tried less and less often
   const Handle later = make_on("later", 2);
   ASSERT_OK(unlink(client, "later"));
   run_ready();
-  EXPECT_TRUE(io.files[later].removed);
+  EXPECT_TRUE(is_removed(io.files[later]));
   io.refused.clear();
   wait_alive(client, minutes(1));
   EXPECT_EQ(statfs().removals, 0U);
@@ -331,11 +331,11 @@ TEST_F(MetaRemoval, FilesUnlinkedOneAfterTheOtherAreRemovedTogether) {
   const Handle second = make_file(client, "g", 10);
   ASSERT_OK(unlink(client, "f"));
   run_ready();
-  EXPECT_FALSE(io.files[first].removed);
+  EXPECT_FALSE(is_removed(io.files[first]));
   ASSERT_OK(unlink(client, "g"));
   wait(std::chrono::milliseconds(5));
-  EXPECT_TRUE(io.files[first].removed);
-  EXPECT_TRUE(io.files[second].removed);
+  EXPECT_TRUE(is_removed(io.files[first]));
+  EXPECT_TRUE(is_removed(io.files[second]));
   EXPECT_EQ(io.largest_removal, 2U);
 }
 
@@ -364,7 +364,7 @@ TEST_F(MetaRemoval, AStoreThatFailsOnlyDelaysRemovals) {
   };
   ASSERT_OK(unlink(client, "f"));
   run_ready();
-  EXPECT_TRUE(io.files[handle].removed);
+  EXPECT_TRUE(is_removed(io.files[handle]));
   EXPECT_EQ(records(KeyKind::kRemoval), 1U);
   io.lose_reply = {};
   wait_alive(client, minutes(2));
@@ -389,7 +389,7 @@ TEST_F(MetaRemoval, ARemovalThatCannotBeReadDoesNotStopOthers) {
   io.fail = {};
   open();
   wait(seconds(1));
-  EXPECT_TRUE(io.files[handle].removed);
+  EXPECT_TRUE(is_removed(io.files[handle]));
   EXPECT_EQ(records(KeyKind::kRemoval), 1U);
 }
 

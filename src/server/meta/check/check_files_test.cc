@@ -35,7 +35,7 @@ TEST_F(CheckFiles, ACountOfWritersWithoutOpensIsCorrected) {
   });
   mend(only(Damage::kWrongOpenCount));
   EXPECT_EQ(inode(f).write_opens, 0U);
-  EXPECT_TRUE(inode(f).attributes.size_known);
+  EXPECT_TRUE(knows_size(inode(f).attributes));
   EXPECT_EQ(inode(f).attributes.size, 700U);
 }
 
@@ -55,7 +55,7 @@ TEST_F(CheckFiles, AnUnknownSizeThatNoRecordAsksFor) {
   const Handle f = file("f", 700);
   change_inode(f, [](InodeRecord& inode) { inode.attributes.size_known = false; });
   mend(only(Damage::kSizeNotAsked));
-  EXPECT_TRUE(inode(f).attributes.size_known);
+  EXPECT_TRUE(knows_size(inode(f).attributes));
   EXPECT_EQ(inode(f).attributes.size, 700U);
 }
 
@@ -63,7 +63,7 @@ TEST_F(CheckFiles, ASizeThatIsTrustedWhileSomebodyWrites) {
   const Handle f = create(admin, "f", wire::kOpenWrite)->object.attributes.handle;
   change_inode(f, [](InodeRecord& inode) { inode.attributes.size_known = true; });
   mend(only(Damage::kSizeNotAsked));
-  EXPECT_FALSE(inode(f).attributes.size_known);
+  EXPECT_FALSE(knows_size(inode(f).attributes));
 }
 
 TEST_F(CheckFiles, ATruncationWithoutIntentLeavesTheFileUsable) {
@@ -131,7 +131,7 @@ TEST_F(CheckFiles, AStuckRemovalIsFinished) {
   const Layout layout = *inode(f).layout;
   put(removal_key(kNowhere), RemovalRecord{layout, long_ago()});
   mend(only(Damage::kStuckRemoval));
-  EXPECT_TRUE(io.files[kNowhere].removed);
+  EXPECT_TRUE(is_removed(io.files[kNowhere]));
 }
 
 TEST_F(CheckFiles, ALiveFileIsNeverRemovedAndItsRemovalIsDropped) {
@@ -140,9 +140,9 @@ TEST_F(CheckFiles, ALiveFileIsNeverRemovedAndItsRemovalIsDropped) {
   restart();  // the new process goes on with all removals that it finds
   admin = connect(root_user());
   wait_alive(admin, std::chrono::minutes(1));
-  EXPECT_FALSE(io.files[f].removed);
+  EXPECT_FALSE(is_removed(io.files[f]));
   mend(only(Damage::kRemovalOfLiveFile));
-  EXPECT_FALSE(io.files[f].removed);
+  EXPECT_FALSE(is_removed(io.files[f]));
   EXPECT_EQ(asked<wire::MetaStatfsReply>(admin, wire::MetaStatfsRequest(), no_id())->removals, 0U);
 }
 

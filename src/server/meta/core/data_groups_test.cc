@@ -335,7 +335,7 @@ TEST(MetaDataGroups, ListsByNumberServerAndPage) {
   request = {};
   request.server = ServerId(2);
   const auto on_two = fs.groups(request);
-  EXPECT_FALSE(on_two.empty());
+  EXPECT_NE(on_two.size(), 0U);
   EXPECT_LT(on_two.size(), fs.groups().size());
   for (const DataGroup& g : on_two) EXPECT_NE(g.find(target(2)), nullptr);
   request = {};

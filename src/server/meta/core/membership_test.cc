@@ -46,7 +46,7 @@ TEST_F(MembershipTest, AServerThatJoinsGetsFilesAtOnce) {
   EXPECT_EQ(members().map().version, before + 1);
   EXPECT_EQ(members().targets(), members().map().targets_in_turn());
   EXPECT_EQ(members().targets().size(), 6U);
-  ASSERT_FALSE(fs_.fakes.io.added.empty());
+  ASSERT_NE(fs_.fakes.io.added.size(), 0U);
   EXPECT_EQ(fs_.fakes.io.added.back().id, ServerId(7));
 }
 

@@ -42,10 +42,10 @@ TEST(NameFilter, StaysWithinItsRoom) {
     names.added(kTwo, random.next());
     ASSERT_LE(names.slots(), 256U);
   }
-  EXPECT_FALSE(names.never_had(kOne, 1));  // the older directory was dropped for it
+  EXPECT_FALSE(names.never_had(kOne, 1)) << "the older directory was not dropped for the newer one";
   EXPECT_TRUE(names.never_had(kTwo, random.next()));
   for (int i = 0; i < 150; ++i) names.added(kTwo, random.next());
-  EXPECT_FALSE(names.never_had(kTwo, random.next()));  // too many names: it no longer answers for this directory
+  EXPECT_FALSE(names.never_had(kTwo, random.next())) << "it still answers for a directory with too many names";
   EXPECT_EQ(names.slots(), 0U);
   for (std::uint64_t i = 0; i < 1000; ++i) names.made(Handle(100 + i));
   EXPECT_LE(names.slots(), 256U);

@@ -13,10 +13,26 @@ constexpr Handle kOtherObject{8};
 constexpr LeaseHolder kFirstHolder{ClientId(1), 1, 1};
 constexpr LeaseHolder kSecondHolder{ClientId(2), 1, 1};
 
+::testing::AssertionResult told(bool granted, const std::vector<Handle>& objects, const LeaseHolder& holder) {
+  ::testing::AssertionResult result(granted);
+  result << "client " << holder.client.value << (granted ? " got a lease on" : " got no lease on");
+  for (const Handle object : objects) result << ' ' << object.value;
+  return result;
+}
+
+::testing::AssertionResult grant(LeaseTable& table, const std::vector<Handle>& objects, const LeaseHolder& holder,
+                                 LeaseTable::Stamp stamp) {
+  return told(table.grant(objects, holder, stamp), objects, holder);
+}
+
+::testing::AssertionResult grant_changed(LeaseTable& table, Handle object, const LeaseHolder& holder) {
+  return told(table.grant_changed(object, holder), {object}, holder);
+}
+
 /// Grants leases as a look-up does that reads nothing else.
-bool grant_now(LeaseTable& table, std::vector<Handle> objects, const LeaseHolder& holder) {
+::testing::AssertionResult grant_now(LeaseTable& table, const std::vector<Handle>& objects, const LeaseHolder& holder) {
   const LeaseTable::Stamp stamp = table.begin_read();
-  const bool granted = table.grant(objects, holder, stamp);
+  const auto granted = grant(table, objects, holder, stamp);
   table.end_read();
   return granted;
 }
@@ -55,21 +71,21 @@ TEST(LeaseTableTest, NoLeaseIsGrantedWhileAnObjectIsBeingChanged) {
 
 TEST(LeaseTableTest, TheClientOfAChangeGetsALeaseUnlessOthersChangedItToo) {
   LeaseTable table;
-  EXPECT_FALSE(table.grant_changed(kOneObject, kFirstHolder));  // nobody changes it
+  EXPECT_FALSE(grant_changed(table, kOneObject, kFirstHolder));  // nobody changes it
   table.begin_change(kOneObject);
-  EXPECT_TRUE(table.grant_changed(kOneObject, kFirstHolder));
+  EXPECT_TRUE(grant_changed(table, kOneObject, kFirstHolder));
   table.begin_change(kOneObject);
-  EXPECT_FALSE(table.grant_changed(kOneObject, kFirstHolder));
+  EXPECT_FALSE(grant_changed(table, kOneObject, kFirstHolder));
   table.end_change(kOneObject);
-  EXPECT_FALSE(table.grant_changed(kOneObject, kFirstHolder));  // the order of the two commits is unknown
+  EXPECT_FALSE(grant_changed(table, kOneObject, kFirstHolder));  // the order of the two commits is unknown
   table.end_change(kOneObject);
   table.begin_change(kOneObject);
-  EXPECT_TRUE(table.grant_changed(kOneObject, kSecondHolder));
+  EXPECT_TRUE(grant_changed(table, kOneObject, kSecondHolder));
   table.of(kOneObject)->at(kFirstHolder.client).recalled = true;
-  EXPECT_FALSE(table.grant_changed(kOneObject, kFirstHolder));
+  EXPECT_FALSE(grant_changed(table, kOneObject, kFirstHolder));
   LeaseHolder older = kSecondHolder;
   table.of(kOneObject)->at(kSecondHolder.client).holder.incarnation = older.incarnation + 1;
-  EXPECT_FALSE(table.grant_changed(kOneObject, older));
+  EXPECT_FALSE(grant_changed(table, kOneObject, older));
   table.end_change(kOneObject);
 }
 
@@ -78,8 +94,8 @@ TEST(LeaseTableTest, NoLeaseIsGrantedForAReadBeforeTheCommitOfAChange) {
   const LeaseTable::Stamp before = table.begin_read();
   table.begin_change(kOneObject);
   table.end_change(kOneObject);
-  EXPECT_FALSE(table.grant({kOneObject}, kFirstHolder, before));
-  EXPECT_TRUE(table.grant({kOtherObject}, kFirstHolder, before));
+  EXPECT_FALSE(grant(table, {kOneObject}, kFirstHolder, before));
+  EXPECT_TRUE(grant(table, {kOtherObject}, kFirstHolder, before));
   EXPECT_TRUE(grant_now(table, {kOneObject}, kSecondHolder));  // its read came after the changes
   table.end_read();
 }
@@ -91,8 +107,8 @@ TEST(LeaseTableTest, ForgottenChangesPreventGrants) {
     table.begin_change(Handle(1000 + i));
     table.end_change(Handle(1000 + i));
   }
-  EXPECT_FALSE(table.grant({Handle(1000)}, kFirstHolder, before));
-  EXPECT_FALSE(table.grant({kOtherObject}, kFirstHolder, before));  // the change may have been forgotten
+  EXPECT_FALSE(grant(table, {Handle(1000)}, kFirstHolder, before));
+  EXPECT_FALSE(grant(table, {kOtherObject}, kFirstHolder, before));  // the change may have been forgotten
   EXPECT_TRUE(grant_now(table, {kOtherObject}, kFirstHolder));
   table.end_read();
 }

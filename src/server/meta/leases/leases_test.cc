@@ -27,7 +27,7 @@ TEST_F(MetaLeases, ALookupReturnsEachStepAndTheObject) {
   const auto found = look(a, "d/f");
   ASSERT_OK(found);
   ASSERT_NE(found->object, std::nullopt);
-  EXPECT_TRUE(found->granted);
+  EXPECT_TRUE(is_granted(*found));
   EXPECT_EQ(found->object->attributes.handle, file);
   EXPECT_EQ(found->object->attributes.size, 10U);
   ASSERT_EQ(found->steps.size(), 2U);
@@ -39,7 +39,7 @@ TEST_F(MetaLeases, ALookupReturnsEachStepAndTheObject) {
   EXPECT_EQ(milliseconds(found->lease_ms), lease());
   const auto nothing = look(a, "d/g");
   ASSERT_OK(nothing);
-  EXPECT_TRUE(nothing->granted);
+  EXPECT_TRUE(is_granted(*nothing));
   EXPECT_EQ(nothing->object, std::nullopt);
   EXPECT_EQ(nothing->steps.back().object, Handle());
   EXPECT_ERRC(look(a, "d/f/g"), Errc::kNotDirectory);  // this error grants no lease
@@ -55,13 +55,13 @@ TEST_F(MetaLeases, AChangeWaitsForTheHolderAndIsSeenThen) {
   EXPECT_EQ(inode(file).attributes.mode, 0644U);  // the change waits until the holder has dropped its copy
   EXPECT_EQ(events(a), std::vector<Handle>{file});
   EXPECT_EQ(change->result, std::nullopt);
-  EXPECT_FALSE(look(a, "f")->granted);         // no grant between recall and commit
+  EXPECT_FALSE(is_granted(*look(a, "f")));     // no grant between recall and commit
   EXPECT_THAT(events(a), testing::IsEmpty());  // this acknowledges
   run_ready();
   ASSERT_OK(change->result);
   const auto again = look(a, "f");
   ASSERT_OK(again);
-  ASSERT_TRUE(again->granted);
+  ASSERT_TRUE(is_granted(*again));
   EXPECT_EQ(again->object->attributes.mode, 0640U);
 }
 
@@ -187,7 +187,7 @@ TEST_F(MetaLeases, EveryKindOfChangeRecallsTheObjectsItTouches) {
 TEST_F(MetaLeases, ANameThatIsNotThereIsRecalledWithItsDirectory) {
   Keeping a = keeping();
   TestClient b = connect();
-  ASSERT_TRUE(look(a, "f")->granted);
+  ASSERT_TRUE(is_granted(*look(a, "f")));
   auto made = begin<wire::OpenReply>(
       b,
       [] {
@@ -251,7 +251,7 @@ TEST_F(MetaLeases, ALateAcknowledgmentCoversOnlyTheRecallItNames) {
   const std::uint64_t first = std::exchange(a.acknowledged, 0);  // the acknowledgment is delayed
   wait(lease() + milliseconds(1));
   ASSERT_OK(change->result);
-  EXPECT_TRUE(look(a, "f")->granted);
+  EXPECT_TRUE(is_granted(*look(a, "f")));
   auto second = begin_chmod(b, "f", 0600);
   EXPECT_EQ(second->result, std::nullopt);
   auto late = asked<wire::SessionEventsReply>(a.client, wire::SessionEventsRequest{a.table, first, 0}, no_id());
@@ -283,7 +283,7 @@ TEST_F(MetaLeases, AServerGetsNoLeases) {
   const auto reply = wire::decode_body<wire::LookupLeaseReply>(*answer);
   ASSERT_OK(reply);
   EXPECT_NE(reply->object, std::nullopt);
-  EXPECT_FALSE(reply->granted);
+  EXPECT_FALSE(is_granted(*reply));
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ class MetaLeases : public RoleTest {
     const auto reply = look(k, std::move(path));
     EXPECT_OK(reply);
     if (!reply) return {};
-    EXPECT_TRUE(reply->granted);
+    EXPECT_TRUE(is_granted(*reply));
     EXPECT_NE(reply->object, std::nullopt);
     return reply->object ? reply->object->attributes.handle : Handle();
   }

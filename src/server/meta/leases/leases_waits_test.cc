@@ -54,7 +54,7 @@ TEST_F(MetaLeases, AChangeThatCannotWaitSoLongIsNotMade) {
   EXPECT_ERRC(*change->result, Errc::kTimeout);
   EXPECT_EQ(inode(file).attributes.mode, 0644U);
   drop_what_is_recalled(a);
-  EXPECT_TRUE(look(a, "f")->granted);  // the object is not "being changed" for ever
+  EXPECT_TRUE(is_granted(*look(a, "f")));  // the object is not "being changed" for ever
 }
 
 TEST_F(MetaLeases, ChangesByTheServerItselfRecallLeasesToo) {
@@ -77,7 +77,7 @@ TEST_F(MetaLeases, ChangesByTheServerItselfRecallLeasesToo) {
   const auto seen = look(a, "f");
   ASSERT_OK(seen);
   ASSERT_NE(seen->object, std::nullopt);
-  EXPECT_TRUE(seen->object->attributes.size_known);
+  EXPECT_TRUE(knows_size(seen->object->attributes));
   EXPECT_EQ(seen->object->attributes.size, 77U);
 }
 

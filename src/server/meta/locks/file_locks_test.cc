@@ -55,11 +55,13 @@ class MetaFileLocks : public RoleTest {
     if (reply) h.table = reply->table;
     return reply;
   }
-  bool locked_by_others(Holder& h) {
+  ::testing::AssertionResult locked_by_others(Holder& h) {
     const wire::LockTestRequest request{spec(LockMode::kExclusive, 99)};
     const auto reply = asked<wire::LockTestReply>(h.client, request, no_id());
     EXPECT_OK(reply);
-    return reply->conflict.has_value();
+    if (!reply->conflict) return ::testing::AssertionFailure() << "nobody else has locked the file";
+    return ::testing::AssertionSuccess() << "another client has locked " << reply->conflict->first << " to "
+                                         << reply->conflict->last;
   }
 };
 
@@ -86,7 +88,7 @@ TEST_F(MetaFileLocks, AnEventReportsAGrantedWaitWithoutAPendingRequest) {
   ASSERT_OK(lock(a, spec(LockMode::kExclusive)));
   const auto queued = lock(b, spec(LockMode::kExclusive), true);
   ASSERT_OK(queued);
-  ASSERT_TRUE(queued->queued);
+  ASSERT_TRUE(queued->queued) << "it does not wait";
   auto told = begin<wire::SessionEventsReply>(b.client, wire::SessionEventsRequest{b.table, 0, 9000}, no_id());
   EXPECT_EQ(told->result, std::nullopt);
   ASSERT_OK(lock(a, spec(LockMode::kNone)));
@@ -104,7 +106,8 @@ TEST_F(MetaFileLocks, ARequestThatComesAfterItsCancellationLocksNothing) {
   Holder a = holder();
   Holder b = holder();
   const wire::LockRequest late = request(a, spec(LockMode::kExclusive), true);
-  EXPECT_FALSE(asked<wire::LockCancelReply>(a.client, wire::LockCancelRequest{late.sequence}, no_id())->ended);
+  EXPECT_FALSE(asked<wire::LockCancelReply>(a.client, wire::LockCancelRequest{late.sequence}, no_id())->ended)
+      << "a wait is said to have ended";
   EXPECT_ERRC(send(a, late), Errc::kCancelled);
   EXPECT_FALSE(locked_by_others(b));
 }
@@ -127,8 +130,8 @@ TEST_F(MetaFileLocks, ACancelledWaitGetsNothing) {
   ASSERT_OK(lock(a, spec(LockMode::kExclusive)));
   ASSERT_OK(lock(b, spec(LockMode::kExclusive), true));
   const wire::LockCancelRequest cancel{b.sequence};
-  EXPECT_TRUE(asked<wire::LockCancelReply>(b.client, cancel, no_id())->ended);
-  EXPECT_FALSE(asked<wire::LockCancelReply>(b.client, cancel, no_id())->ended);
+  EXPECT_TRUE(asked<wire::LockCancelReply>(b.client, cancel, no_id())->ended) << "no wait is said to have ended";
+  EXPECT_FALSE(asked<wire::LockCancelReply>(b.client, cancel, no_id())->ended) << "a wait is said to have ended again";
   ASSERT_OK(lock(a, spec(LockMode::kNone)));
   EXPECT_THAT(events(b), testing::IsEmpty());
   EXPECT_FALSE(locked_by_others(a));
@@ -150,7 +153,7 @@ TEST_F(MetaFileLocks, DeadlocksAreFoundBetweenClients) {
   Holder b = holder();
   ASSERT_OK(lock(a, spec(LockMode::kExclusive, 1, 0, 0)));
   ASSERT_OK(lock(b, spec(LockMode::kExclusive, 1, 1, 1)));
-  EXPECT_TRUE(lock(a, spec(LockMode::kExclusive, 1, 1, 1), true)->queued);
+  EXPECT_TRUE(lock(a, spec(LockMode::kExclusive, 1, 1, 1), true)->queued) << "it does not wait";
   EXPECT_ERRC(lock(b, spec(LockMode::kExclusive, 1, 0, 0), true), Errc::kDeadlock);
 }
 
@@ -162,7 +165,7 @@ TEST_F(MetaFileLocks, LocksOfASilentClientPassToOthersOnlyAfterTheFence) {
   wire::LockSpec lock_of_file = spec(LockMode::kExclusive);
   lock_of_file.handle = file;
   ASSERT_OK(lock(a, lock_of_file));
-  ASSERT_TRUE(lock(b, lock_of_file, true)->queued);
+  ASSERT_TRUE(lock(b, lock_of_file, true)->queued) << "it does not wait";
   io.hold();
   wait_alive(b.client, options.session_lease + seconds(10));
   EXPECT_THAT(events(b), testing::IsEmpty());

@@ -153,7 +153,7 @@ class LockModel {
   /// Takes over what the table has granted, and checks that each grant came in its turn.
   void take() {
     for (const LockTable::Ended& ended : table_.take_ended()) {
-      ASSERT_TRUE(ended.granted);
+      ASSERT_TRUE(ended.granted) << "the wait ended without the lock";
       const auto place = std::find_if(model_.queue.begin(), model_.queue.end(),
                                       [&](const ModelTable::LockParams& w) { return w.wait == ended.wait.number; });
       ASSERT_NE(place, model_.queue.end());

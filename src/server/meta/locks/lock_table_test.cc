@@ -37,7 +37,7 @@ class LockTableTest : public ::testing::Test {
   std::vector<std::uint64_t> granted() {
     std::vector<std::uint64_t> numbers;
     for (const LockTable::Ended& ended : table.take_ended()) {
-      EXPECT_TRUE(ended.granted);
+      EXPECT_TRUE(ended.granted) << "the wait ended without the lock";
       numbers.push_back(ended.wait.number);
     }
     return numbers;

@@ -100,9 +100,9 @@ TEST_F(MetaBatches, FilesAreOpenedForReading) {
   const Handle handle = opened->capability.handle;
   const wire::BatchedChange closes = change(close_request(handle, Rights::kRead));
   ASSERT_THAT(statuses(batch({unlink("g"), closes}, id(3))), testing::Each(Errc::kOk));
-  EXPECT_TRUE(record<InodeRecord>(inode_key(handle)).has_value());
+  EXPECT_TRUE(record<InodeRecord>(inode_key(handle)).has_value()) << "object " << handle.value << " is gone";
   ASSERT_THAT(statuses(batch({closes}, id(4))), testing::Each(Errc::kOk));
-  EXPECT_FALSE(record<InodeRecord>(inode_key(handle)).has_value());
+  EXPECT_FALSE(record<InodeRecord>(inode_key(handle)).has_value()) << "object " << handle.value << " is there";
 }
 
 // A server that is away would hold up the whole batch.

@@ -170,7 +170,7 @@ std::size_t check_parents(TestFs& fs, User& user) {
     const std::size_t names = inode.second_parent == inode.parent ? 2 : 1;
     if (inode.second_parent) EXPECT_GE(directories.count(inode.second_parent), names) << handle.value;
     // An object that has had one or two names since it was made knows all of them.
-    if (!inode.is_directory() && directories.size() == 1 && inode.parent) EXPECT_FALSE(inode.second_parent);
+    if (!inode.is_directory() && directories.size() == 1 && inode.parent) EXPECT_EQ(inode.second_parent.value, 0U);
     if (inode.parent && !inode.is_directory()) ++known;
   }
   return known;

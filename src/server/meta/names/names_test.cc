@@ -150,11 +150,11 @@ TEST(MetaNames, CreateOpensAFileThatExists) {
   User user(fs, alice());
   const auto made = user.create("a", 0644, wire::kOpenRead | wire::kOpenWrite);
   ASSERT_OK(made);
-  EXPECT_TRUE(made->created);
-  EXPECT_FALSE(made->object.attributes.size_known);
+  EXPECT_TRUE(made->created) << "an existing file was opened";
+  EXPECT_FALSE(knows_size(made->object.attributes));
   const auto opened = user.create("a", 0600, wire::kOpenRead);
   ASSERT_OK(opened);
-  EXPECT_FALSE(opened->created);
+  EXPECT_FALSE(opened->created) << "another file was created";
   EXPECT_EQ(opened->object.attributes.handle, made->object.attributes.handle);
   EXPECT_EQ(opened->object.attributes.mode, 0644U);
 }
@@ -166,7 +166,7 @@ TEST(MetaNames, CreateThroughADanglingLinkMakesItsTarget) {
   ASSERT_OK(user.symlink("d/target", "l"));
   const auto made = user.create("l", 0644, wire::kOpenRead, wire::NamePath::kFollowLast);
   ASSERT_OK(made);
-  EXPECT_TRUE(made->created);
+  EXPECT_TRUE(made->created) << "an existing file was opened";
   EXPECT_EQ(attributes(user, "d/target").handle, made->object.attributes.handle);
 }
 

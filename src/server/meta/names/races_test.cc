@@ -86,7 +86,7 @@ class Auditor {
     ASSERT_OK(attributes);
     const auto page = user_.readdir(directory);
     ASSERT_OK(page);
-    ASSERT_TRUE(page->end);
+    ASSERT_TRUE(page->end) << page->entries.size() << " entries";
     EXPECT_EQ(page->parent, parent);
     EXPECT_EQ(attributes->attributes.size, page->entries.size());
     std::uint32_t subdirectories = 0;

@@ -51,7 +51,7 @@ TEST(MetaReaddir, AnEmptyDirectoryEndsAtOnce) {
   const auto page = user.readdir(user.mkdir("d")->attributes.handle);
   ASSERT_OK(page);
   EXPECT_THAT(page->entries, testing::IsEmpty());
-  EXPECT_TRUE(page->end);
+  EXPECT_TRUE(page->end) << page->entries.size() << " entries";
   EXPECT_EQ(page->parent, kRootHandle);
 }
 
@@ -112,7 +112,7 @@ TEST(MetaReaddir, PagesAreFilled) {
   fs.reply_room = 64 * 1024;
   EXPECT_GT(user.readdir(directory)->entries.size(), 1500U);
   fs.reply_room = 1U << 20U;
-  EXPECT_TRUE(user.readdir(directory)->end);  // it needs more than one batch
+  EXPECT_TRUE(user.readdir(directory)->end) << "one reply does not hold what several batches have read";
 }
 
 TEST(MetaReaddir, EntriesOfOneHashComeTogether) {
@@ -172,7 +172,7 @@ TEST(MetaReaddir, MaxEntriesIsKept) {
   request.max_entries = 3;
   const auto page = user.ask<wire::ReaddirReply>(request);
   EXPECT_EQ(page->entries.size(), 3U);
-  EXPECT_FALSE(page->end);
+  EXPECT_FALSE(page->end) << page->entries.size() << " entries";
 }
 
 TEST(MetaReaddir, AttributesComeWithTheNames) {

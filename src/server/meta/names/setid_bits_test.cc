@@ -47,7 +47,7 @@ TEST_F(MetaSetidBits, AreClearedByAWriteAtOnceAndAfterTheClose) {
   wait(seconds(5));
   EXPECT_EQ(mode(), 0775U);
   EXPECT_EQ(inode(handle()).attributes.mode, 0775U);
-  EXPECT_FALSE(inode(handle()).written_by_users);
+  EXPECT_FALSE(inode(handle()).written_by_users) << "after the datafiles were asked";
 }
 
 TEST_F(MetaSetidBits, AreClearedWhenTheOnlyWriterReportsItsWrite) {

@@ -25,7 +25,7 @@ struct WriterScene {
   void check(CrashWorld& world, std::uint64_t size) {
     const InodeRecord inode = world.inode(file);
     EXPECT_EQ(inode.write_opens, 0U);
-    EXPECT_TRUE(inode.attributes.size_known);
+    EXPECT_TRUE(knows_size(inode.attributes));
     EXPECT_EQ(inode.attributes.size, size);
     EXPECT_EQ(inode.attributes.mtime, world.data_of(file).mtime);
     Audit(world).check_at_rest();
@@ -141,7 +141,7 @@ TEST(MetaSizeAfterACrash, IsSettledLaterWhenTheStoreFailsAfterTheStart) {
     world.io.fail = {};
     world.wait(seconds(40));
     EXPECT_EQ(world.data_of(cut).size, 10U);
-    EXPECT_TRUE(world.io.files[gone].removed);
+    EXPECT_TRUE(is_removed(world.io.files[gone]));
     EXPECT_EQ(world.inode(written).attributes.size, 300U);
     Audit(world).check_at_rest();
   }
@@ -180,7 +180,7 @@ TEST_F(MetaSizes, AFlagWithoutItsIntentIsPutRight) {
   };
   ASSERT_EQ(run(Put::run(context, damaged)), Errc::kOk);
   EXPECT_OK(open_file(other, "f", wire::kOpenRead));
-  EXPECT_FALSE(inode(handle).truncating);
+  EXPECT_FALSE(inode(handle).truncating) << "the truncation has not ended";
 }
 
 TEST_F(MetaSizes, TheDatafilesAreAskedOnceForAllWaiters) {
@@ -208,7 +208,7 @@ TEST_F(MetaSizes, TheLastCloseOfTheOnlyClientReportsTheSize) {
   ASSERT_OK(close_file(client, handle, Rights::kReadWrite));
   const auto closed = asked<wire::CloseReply>(client, close_of_writers(handle, 2));
   ASSERT_OK(closed);
-  EXPECT_TRUE(closed->attributes.size_known);
+  EXPECT_TRUE(knows_size(closed->attributes));
   EXPECT_EQ(closed->attributes.size, 1000U);
   EXPECT_EQ(io.calls("stat"), 0U);
 }
@@ -232,7 +232,7 @@ TEST_F(MetaSizes, AReportOfTooFewWritersIsIgnored) {
   ASSERT_OK(close_file(client, handle, Rights::kReadWrite));
   const auto closed = asked<wire::CloseReply>(client, close_of_writers(handle, 2));
   ASSERT_OK(closed);
-  EXPECT_FALSE(closed->attributes.size_known);
+  EXPECT_FALSE(knows_size(closed->attributes));
   EXPECT_EQ(io.calls("stat"), 1U);
 }
 
@@ -243,7 +243,7 @@ TEST_F(MetaSizes, AReportFromBeforeATruncationIsIgnored) {
   ASSERT_OK(open_file(client, "f", wire::kOpenWrite));
   ASSERT_OK(close_file(client, handle, Rights::kReadWrite));
   ASSERT_OK(close_file(client, handle, Rights::kWrite));
-  EXPECT_FALSE(asked<wire::CloseReply>(client, close_of_writers(handle, 3))->attributes.size_known);
+  EXPECT_FALSE(knows_size(asked<wire::CloseReply>(client, close_of_writers(handle, 3))->attributes));
 }
 
 /// If an earlier process of the client has sent a close of writers, the next one sends it again as a plain close.
@@ -283,7 +283,7 @@ TEST_F(MetaSizes, AFileOfADeadWriterIsRemovedWithoutAskingForItsSize) {
   ASSERT_TRUE(write(client, handle, 100));
   ASSERT_OK(unlink(other, "f"));
   wait_alive(other, options.session_lease * 3 / 2);
-  EXPECT_TRUE(io.files[handle].removed);
+  EXPECT_TRUE(is_removed(io.files[handle]));
   EXPECT_EQ(io.calls("stat"), 0U);
   Audit(*this).check_at_rest();
 }

@@ -31,7 +31,7 @@ TEST_F(MetaTemporary, AreRemovedByTheirLastClose) {
   Audit(*this).check();
   ASSERT_OK(close_file(client, handle, Rights::kWrite));
   wait(seconds(1));
-  EXPECT_TRUE(io.files[handle].removed);
+  EXPECT_TRUE(is_removed(io.files[handle]));
   Audit(*this).check_at_rest();
 }
 
@@ -43,7 +43,7 @@ TEST_F(MetaTemporary, StayWhenTheyGetAName) {
   EXPECT_EQ(stat(client, "named")->size, 10U);
   ASSERT_OK(unlink(client, "named"));
   wait(seconds(1));
-  EXPECT_TRUE(io.files[handle].removed);
+  EXPECT_TRUE(is_removed(io.files[handle]));
 }
 
 TEST_F(MetaTemporary, AFileThatHasLostItsNameGetsNoNewOne) {
@@ -62,7 +62,7 @@ TEST_F(MetaTemporary, AreRemovedWithTheirSession) {
   const Handle handle = make(client)->object.attributes.handle;
   ASSERT_TRUE(write(client, handle, 10));
   wait(options.session_lease + seconds(10));
-  EXPECT_TRUE(io.files[handle].removed);
+  EXPECT_TRUE(is_removed(io.files[handle]));
 }
 
 TEST_F(MetaTemporary, NeedTheRightToWriteTheDirectory) {

@@ -98,12 +98,12 @@ TEST(MetaTruncateCrash, AfterACrashAGrownFileNeverShowsItsOldSize) {
   ASSERT_OK(world.join(other));
   const auto seen = world.stat(other, "f");
   ASSERT_OK(seen);
-  EXPECT_FALSE(seen->size_known) << "the size is said to be " << seen->size;
-  EXPECT_TRUE(world.stat(other, "g")->size_known);
+  EXPECT_FALSE(knows_size(*seen)) << "the size is said to be " << seen->size;
+  EXPECT_TRUE(knows_size(*world.stat(other, "g")));
   EXPECT_EQ(world.data_of(file).size, 500U);
   world.io.release();
   world.wait(seconds(1));
-  EXPECT_TRUE(world.stat(other, "f")->size_known);
+  EXPECT_TRUE(knows_size(*world.stat(other, "f")));
   EXPECT_EQ(world.stat(other, "f")->size, 500U);
 }
 
@@ -147,7 +147,7 @@ TEST(MetaTruncateCrash, AnOpenThatTruncates) {
           ASSERT_OK(world.join(cut.client));
           const auto opened = world.asked<wire::OpenReply>(cut.client, request, RoleTest::id(50, 1));
           ASSERT_OK(opened);
-          EXPECT_TRUE(opened->truncated);
+          EXPECT_TRUE(opened->truncated) << "the reply does not say that the open has truncated the file";
           EXPECT_EQ(world.io.cuts, 1U);
           EXPECT_EQ(world.data_of(cut.file).size, 0U);
           EXPECT_EQ(world.inode(cut.file).write_opens, 1U);
@@ -270,7 +270,7 @@ TEST_F(MetaTruncate, ATruncationOfARemovedFileIsForgotten) {
   io.release();
   run_ready();
   EXPECT_OK(cutting->result);
-  EXPECT_TRUE(io.files[handle].removed);
+  EXPECT_TRUE(is_removed(io.files[handle]));
   EXPECT_EQ(records(KeyKind::kTruncate), 0U);
   Audit(*this).check_at_rest();
 }

@@ -211,16 +211,16 @@ TEST_F(ConfinedKeys, TheMetaServerShowsTheSizeOfAFileThatIsBeingWritten) {
   ASSERT_TRUE(write(operators, inside, 777)) << "the operator cannot write";
   const auto seen = stat(user, "top/data/f");
   ASSERT_OK(seen);
-  EXPECT_TRUE(seen->size_known) << "of a file that is open for writing";
+  EXPECT_TRUE(knows_size(*seen)) << "of a file that is open for writing";
   EXPECT_EQ(seen->size, 777U);
   TestClient free = holder(key_of(7));
-  EXPECT_FALSE(stat(free, "top/data/f")->size_known);
+  EXPECT_FALSE(knows_size(*stat(free, "top/data/f")));
   wire::LookupLeaseRequest leased;
   leased.where = at("top/data/f");
   const auto object = asked<wire::LookupLeaseReply>(user, leased, no_id());
   ASSERT_OK(object);
   EXPECT_EQ(object->object->attributes.size, 777U);
-  EXPECT_FALSE(object->granted) << "the size changes without a recall";
+  EXPECT_FALSE(is_granted(*object)) << "the size changes without a recall";
 }
 
 TEST_F(ConfinedKeys, WithoutItsDirectoryAKeyIsGoodForNothing) {

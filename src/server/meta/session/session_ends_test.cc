@@ -42,9 +42,9 @@ TEST_F(MetaSessionEnds, NothingIsReleasedBeforeEveryServerHasFenced) {
   wait(seconds(10));
   EXPECT_EQ(records(KeyKind::kOpen), 0U);
   EXPECT_FALSE(write(client, kept, 1000));
-  EXPECT_TRUE(io.files[handle].removed);
+  EXPECT_TRUE(is_removed(io.files[handle]));
   const Attributes attributes = inode(kept).attributes;
-  EXPECT_TRUE(attributes.size_known);
+  EXPECT_TRUE(knows_size(attributes));
   EXPECT_EQ(attributes.size, 900U);
   EXPECT_EQ(attributes.mtime, data_of(kept).mtime);
 }
@@ -55,11 +55,11 @@ TEST_F(MetaSessionEnds, TheEndOfAWriterGivesTheRightSize) {
   const Handle handle = create(dead, "f", wire::kOpenRead | wire::kOpenWrite)->object.attributes.handle;
   ASSERT_OK(open_file(living, "f", wire::kOpenRead));
   ASSERT_TRUE(write(dead, handle, 12345));
-  EXPECT_FALSE(stat(living, "f")->size_known);
+  EXPECT_FALSE(knows_size(*stat(living, "f")));
   wait_alive(living, options.session_lease * 2);
   const auto attributes = stat(living, "f");
   ASSERT_OK(attributes);
-  EXPECT_TRUE(attributes->size_known);
+  EXPECT_TRUE(knows_size(*attributes));
   EXPECT_EQ(attributes->size, 12345U);
   EXPECT_EQ(records(KeyKind::kOpen), 1U);
 }
@@ -121,7 +121,7 @@ TEST_F(MetaSessionEnds, AnEndIsFinishedAfterARestart) {
   io.fail = {};
   wait(seconds(10));
   EXPECT_EQ(inode(handle).attributes.size, 10U);
-  EXPECT_TRUE(inode(handle).attributes.size_known);
+  EXPECT_TRUE(knows_size(inode(handle).attributes));
   EXPECT_EQ(records(KeyKind::kSession), 0U);
 }
 
@@ -135,7 +135,7 @@ TEST_F(MetaSessionEnds, AnExpiryIsFinishedAfterARestart) {
   io.fail = {};
   wait(seconds(10));
   EXPECT_EQ(io.fences[client.id], 2U);
-  EXPECT_TRUE(inode(handle).attributes.size_known);
+  EXPECT_TRUE(knows_size(inode(handle).attributes));
   EXPECT_EQ(session(client).state, SessionState::kExpired);
   ASSERT_OK(join(client));
   EXPECT_EQ(client.epoch, 2U);

@@ -33,7 +33,7 @@ TEST_F(MetaSessions, ClientIdsAreNeverUsedTwice) {
 TEST_F(MetaSessions, TicketsAreGenuineAndOutliveTheLease) {
   TestClient client = connect();
   ASSERT_NE(client.ticket, std::nullopt);
-  EXPECT_TRUE(verify(options.server_key, options.fs, *client.ticket));
+  EXPECT_TRUE(verify(options.server_key, options.fs, *client.ticket)) << "the ticket has another code";
   EXPECT_EQ(client.ticket->client, client.id);
   EXPECT_EQ(client.ticket->epoch, 1U);
   EXPECT_EQ(client.ticket->uid, kAlice);
@@ -42,7 +42,7 @@ TEST_F(MetaSessions, TicketsAreGenuineAndOutliveTheLease) {
   wait(seconds(10));
   ASSERT_OK(keep_alive(client));
   EXPECT_GT(client.ticket->expiry.ns, first.ns);
-  EXPECT_TRUE(verify(options.server_key, options.fs, *client.ticket));
+  EXPECT_TRUE(verify(options.server_key, options.fs, *client.ticket)) << "the ticket has another code";
 }
 
 TEST_F(MetaSessions, AreResumedByTicketOrByUser) {

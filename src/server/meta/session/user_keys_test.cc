@@ -132,7 +132,7 @@ TEST_F(MetaUserKeys, AUserSeesNoLocksOfFilesThatHeMayNotRead) {
     EXPECT_ERRC(test(user, secret->object.attributes.handle, mode), Errc::kPermissionDenied);
   const auto seen = test(user, shared->object.attributes.handle, LockMode::kShared);
   ASSERT_OK(seen);
-  EXPECT_TRUE(seen->conflict.has_value());
+  EXPECT_TRUE(seen->conflict.has_value()) << "nobody is said to have the lock";
   TestClient believed = connect();
   EXPECT_OK(test(believed, secret->object.attributes.handle, LockMode::kShared));
 }

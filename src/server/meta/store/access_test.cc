@@ -247,7 +247,7 @@ TEST(MetaAccess, TheMtimeOfAFileBeingWrittenIsTiedToItsDatafiles) {
   const auto told = user.setattr("f", request);
   ASSERT_OK(told);
   EXPECT_EQ(told->attributes.change_sum, 17U);
-  EXPECT_FALSE(told->attributes.size_known);
+  EXPECT_FALSE(knows_size(told->attributes));
   EXPECT_EQ(fs.fakes.io.stats, 0);
   request.data.reset();
   fs.fakes.io.data.change_sum = 18;

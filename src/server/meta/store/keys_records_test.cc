@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <array>
+#include <iomanip>
 #include <optional>
+#include <sstream>
 #include <string>
 
 #include "base/expect.h"
@@ -13,9 +15,23 @@
 namespace spate::meta {
 namespace {
 
-bool before(ByteView a, ByteView b) { return trove::compare_keys(a, b) < 0; }
+std::string hex_of(ByteView key) {
+  std::ostringstream text;
+  text << std::hex << std::setfill('0');
+  for (const std::byte b : key) text << std::setw(2) << std::to_integer<unsigned>(b);
+  return text.str();
+}
 
-bool within(ByteView key, const trove::KeyRange& range) { return !before(key, range.begin) && before(key, range.end); }
+::testing::AssertionResult before(ByteView a, ByteView b) {
+  const bool is = trove::compare_keys(a, b) < 0;
+  return ::testing::AssertionResult(is) << hex_of(a) << (is ? " is before " : " is not before ") << hex_of(b);
+}
+
+::testing::AssertionResult within(ByteView key, const trove::KeyRange& range) {
+  const bool is = !before(key, range.begin) && before(key, range.end);
+  return ::testing::AssertionResult(is) << hex_of(key) << (is ? " is" : " is not") << " within [" << hex_of(range.begin)
+                                        << ", " << hex_of(range.end) << ")";
+}
 
 TEST(MetaKeys, SortByNumber) {
   EXPECT_TRUE(before(inode_key(Handle(255)), inode_key(Handle(256))));

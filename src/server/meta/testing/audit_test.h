@@ -59,7 +59,7 @@ class Audit {
     for (const auto& [handle, inode] : inodes) {
       if (!inode.is_regular() || inode.write_opens > 0) continue;
       const wire::DataSummary data = world_.data_of(handle);
-      EXPECT_TRUE(inode.attributes.size_known) << handle.value;
+      EXPECT_TRUE(knows_size(inode.attributes)) << handle.value;
       EXPECT_EQ(inode.attributes.size, data.size) << handle.value;
       EXPECT_EQ(inode.attributes.allocated_bytes, data.allocated_bytes) << handle.value;
     }
@@ -109,8 +109,8 @@ class Audit {
     if (inode.second_parent) EXPECT_GE(in_second[handle], more) << "in " << inode.second_parent.value;
     if (inode.attributes.link_count == 0) EXPECT_GT(opens[handle], 0U) << "neither name nor open";
     if (!inode.is_regular()) return;
-    if (inode.write_opens > 0) EXPECT_FALSE(inode.attributes.size_known);
-    if (inode.write_opens == 0 && !inode.attributes.size_known) EXPECT_TRUE(unsettled.contains(handle));
+    if (inode.write_opens > 0) EXPECT_FALSE(knows_size(inode.attributes));
+    if (inode.write_opens == 0 && !inode.attributes.size_known) EXPECT_TRUE(unsettled.contains(handle)) << handle.value;
   }
 
   RoleTest& world_;
