@@ -55,7 +55,7 @@ class OneModule {
   bool done(OpId op) const { return done_.contains(op); }
 
  protected:
-  /// Keeps the completions that are there.
+  /// Takes the completions that have come, and keeps them.
   void keep_completions() {
     std::array<Completion, 16> done;
     const std::size_t n = network_->test_context(context_, done);

@@ -10,8 +10,8 @@ namespace spate::preload {
 /// An absolute path without empty, "." and ".." components, and without a '/' at the end unless it is "/".
 std::string straighten(std::string_view path);
 
-/// Whether straighten() would change nothing. It may return false although it would not, for a path with a component
-/// that begins with a dot.
+/// Returns true only if straighten() would change nothing. It may return false for a straight path, too, if a component
+/// begins with a dot.
 bool is_straight(std::string_view path);
 
 /// The number of components of a path.

@@ -49,9 +49,9 @@ std::string member_data(const std::string& folder, const std::string& name);
 Result<EtcdMember> read_member(const std::string& folder, const std::string& name);
 /// Whether the folder holds records of the member. An error is no answer: its disk may be away for now.
 Result<bool> has_records(const std::string& folder, const std::string& name);
-/// kNotFound: the member has run, and its records are lost. With the same identity and without them it could break
-/// what it has promised to the others. Members of a cluster that begins on one machine (`spate up`) are not meant: all
-/// of them may begin anew together.
+/// kNotFound: the member has run, and its records are lost. If it went on without them under the same identity, it
+/// could break what it has promised to the others. Not for members of a cluster on one machine (`spate up`): all of
+/// them may begin anew together.
 Result<void> check_records(const std::string& folder, const std::string& name);
 /// A file that is there when a member has had records.
 std::string begun_mark(const std::string& folder, const std::string& name);

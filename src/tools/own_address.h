@@ -10,10 +10,10 @@
 
 namespace spate::tools {
 
-/// This machine's address on the way to `host` (a name or an address, IPv6 in brackets), in brackets if it is IPv6.
-/// Sends nothing but what the lookup of a name takes. kUnreachable: there is no such name, or no way to it.
+/// This machine's address on the route to `host` (a name or an address, IPv6 in brackets), in brackets if it is IPv6.
+/// Sends nothing except to look up the name. kUnreachable: there is no such name, or no route to it.
 Result<std::string> own_address_towards(const std::string& host);
-/// This machine's address on its way to other networks. kUnreachable: it has no default route.
+/// This machine's address on its default route. kUnreachable: it has no default route.
 Result<std::string> own_address();
 
 /// The addresses of a host (a name or an address, IPv6 in brackets) as numbers, without brackets. Empty: it has none.

@@ -81,7 +81,7 @@ class SimModule final : public Module, private Endpoint {
   ContextId context_;
   PeerTable peers_;
   UnauthenticatedPeers<PeerId> unauthenticated_peers_;
-  /// Peers that are unauthenticated peers, or were, in the order of their deadlines.
+  /// Peers that are or were unauthenticated, in the order of their deadlines.
   std::deque<std::pair<MonoTime, PeerId>> admit_by_;
 };
 

@@ -14,8 +14,9 @@ namespace spate::io {
 /// that was acknowledged depends on it. The new member is absent at first: it joins as one that lacks everything.
 ///
 /// A server may have been a member before, and have missed its own replacement. Its notes of that time must not count:
-/// they name changes that were forgotten since. So a server is asked first. By its answer it has accepted a record that
-/// does not name it, durably, or has never heard of the group.
+/// they name changes that were forgotten since. So the primary asks the server first. When the
+/// server has answered, either it has durably accepted a record that does not name it, or it knows nothing of the
+/// group.
 ///
 /// A part of Mirrors, with its life cycle: a task runs in the gate that look() is given. One executor; pinned. The host
 /// outlives it.
