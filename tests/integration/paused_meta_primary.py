@@ -31,7 +31,7 @@ def names_come_after_the_take_over(fs, knows, other, turn):
     for words in (("has", early), ("has", new), ("make", new), ("make", late)):
         knows.asks(*words)
     knows.go_on()
-    time.sleep(ARRIVES)
+    time.sleep(ARRIVES)  # the requests lie in the paused server's socket by then
     goes_on(fs, old)
     for wanted in ("lacks " + early, "has " + new, "exists " + new, "made " + late):
         said = knows.answer()
@@ -47,7 +47,7 @@ def a_name_waits_at_the_old_one(fs, knows, other, turn):
     old = leader(fs)
     fs.kill(old, sig=signal.SIGSTOP)
     knows.asks("make", name)
-    time.sleep(ARRIVES)
+    time.sleep(ARRIVES)  # the requests lie in the paused server's socket by then
     knows.stop()
     other.expect("made " + name, "make", name)
     goes_on(fs, old)

@@ -74,7 +74,7 @@ def calls_come_after_the_take_over(fs, knows, other, number):
     knows.asks("w", number + 2)
     knows.asks("r")
     knows.go_on()
-    time.sleep(ARRIVES)
+    time.sleep(ARRIVES)  # the requests lie in the paused server's socket by then
     goes_on(fs, old)
     for wanted in ("r %d" % (number + 1), "w %d" % (number + 2), "r %d" % (number + 2)):
         said = knows.answer()
@@ -91,7 +91,7 @@ def a_write_waits_at_the_old_one(fs, knows, other, number):
     old = primary_of_the_register(fs)
     fs.kill(old, sig=signal.SIGSTOP)
     knows.asks("w", number + 1)
-    time.sleep(ARRIVES)
+    time.sleep(ARRIVES)  # the requests lie in the paused server's socket by then
     knows.stop()
     other.expect("w %d" % (number + 2), "w", number + 2)
     goes_on(fs, old)
