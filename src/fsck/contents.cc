@@ -31,7 +31,17 @@ job::Task<Result<void>> ContentComparison::read_one(const CopyPair& pair, Target
   co_return Result<void>();
 }
 
+/// Later reads begin when the rate allows these bytes.
+job::Task<void> ContentComparison::wait_for_turn(std::uint64_t bytes) {
+  if (rate_ == 0) co_return;
+  const MonoTime begin = std::max(next_, servers_.executor().now());
+  const double seconds = static_cast<double>(bytes) / static_cast<double>(rate_);
+  next_ = begin + Duration(static_cast<std::int64_t>(seconds * 1e9));
+  std::ignore = co_await servers_.executor().sleep_until(begin, {});
+}
+
 job::Task<Result<ContentComparison::Both>> ContentComparison::read_both(const CopyPair& pair, Extent part) {
+  co_await wait_for_turn(part.size);
   Both both;
   std::vector<job::Task<Result<void>>> tasks;
   tasks.push_back(read_one(pair, pair.here, part, both.here));
@@ -51,6 +61,18 @@ job::Task<Result<ContentComparison::Verdict>> ContentComparison::watch(const Cop
     before = std::move(now);
   }
   co_return still < kStill ? Verdict::kChanging : Verdict::kUnequal;
+}
+
+job::Task<Result<std::optional<TargetId>>> ContentComparison::alike(CopyPair pair, Extent part, TargetId other) {
+  std::optional<TargetId> found;
+  CopyPair with_other = pair;
+  with_other.there = other;
+  SPATE_CO_TRY(const Both first, co_await read_both(with_other, part));
+  if (first.here == first.there) found = pair.here;
+  with_other.here = pair.there;
+  SPATE_CO_TRY(const Both second, co_await read_both(with_other, part));
+  if (second.here == second.there) found = pair.there;
+  co_return found;
 }
 
 job::Task<Result<std::optional<Extent>>> ContentComparison::unequal_part(CopyPair pair, std::uint64_t size) {

@@ -23,7 +23,8 @@ struct CopyPair {
 /// one after the other -> destroyed. One executor. `servers` outlives it.
 class ContentComparison {
  public:
-  explicit ContentComparison(Servers& servers) : servers_(servers) {}
+  /// `rate`: the most bytes a second that are read of each copy; 0: no limit.
+  ContentComparison(Servers& servers, std::uint64_t rate) : servers_(servers), rate_(rate) {}
   ContentComparison(const ContentComparison&) = delete;
   ContentComparison& operator=(const ContentComparison&) = delete;
 
@@ -31,6 +32,10 @@ class ContentComparison {
   /// changing a part that differs, which undecided() counts. Copies count as different only if they stay so, and do not
   /// change, for more than a second. Fails when a server does not answer.
   job::Task<Result<std::optional<Extent>>> unequal_part(CopyPair pair, std::uint64_t size);
+
+  /// Which of the two copies has the same bytes in this part as a third one, on `other`. Nothing: neither has. Fails
+  /// when a server does not answer.
+  job::Task<Result<std::optional<TargetId>>> alike(CopyPair pair, Extent part, TargetId other);
 
   /// Datafiles of which it could not say whether their copies are equal.
   std::uint64_t undecided() const { return undecided_; }
@@ -44,11 +49,14 @@ class ContentComparison {
     bool operator==(const Both&) const = default;
   };
 
+  job::Task<void> wait_for_turn(std::uint64_t bytes);
   job::Task<Result<Both>> read_both(const CopyPair& pair, Extent part);
   job::Task<Result<void>> read_one(const CopyPair& pair, TargetId target, Extent part, Digests& digests);
   job::Task<Result<Verdict>> watch(const CopyPair& pair, Extent part);
 
   Servers& servers_;
+  const std::uint64_t rate_;
+  MonoTime next_;  // nothing is read before
   std::uint64_t undecided_ = 0;
 };
 

@@ -15,10 +15,24 @@ constexpr std::uint32_t kGroupsRoom = 1U << 20U;
 /// Copies of a file that is being written may differ for a moment. They are unequal if they differ at each look.
 constexpr int kLooks = 4;
 constexpr Duration kLookPause = std::chrono::milliseconds(500);
+constexpr std::size_t kMostWrong = wire::kMaxProbed;  // copies that wait to be made anew
+
+/// A missing datafile is the same as an empty one.
+std::uint64_t size_of(const wire::DatafilePresence& datafile) { return datafile.present ? datafile.size : 0; }
 
 const std::string kWhichIsRight =
-    "reads return the copy of the group's primary, and Spate cannot say whether that is the right one: see "
-    "docs/fsck.md, \"By hand\"";
+    "reads return the copy of the group's primary, and Spate cannot say whether that is the right one: with --repair "
+    "--trust TARGET the other one is made anew from it (docs/fsck.md, \"By hand\")";
+
+wire::Finding finding_of(wire::Damage damage, const CopyPair& pair, std::uint64_t recorded, std::uint64_t actual) {
+  wire::Finding finding;
+  finding.damage = damage;
+  finding.handle = pair.handle;
+  finding.slot = {pair.slot, pair.there};
+  finding.recorded = recorded;
+  finding.actual = actual;
+  return finding;
+}
 
 }  // namespace
 
@@ -48,7 +62,8 @@ job::Task<Result<void>> CopyCheck::run(unsigned pass) {
       SPATE_CO_TRY(std::ignore, co_await check_target(server.id, target));
     }
   }
-  co_return Result<void>();
+  auto made = co_await make_anew();
+  co_return made;
 }
 
 job::Task<Result<void>> CopyCheck::check_target(ServerId server, TargetId target) {
@@ -92,9 +107,8 @@ job::Task<Result<std::vector<CopyPair>>> CopyCheck::pairs_of(wire::DatafileRef d
   co_return pairs;
 }
 
-/// A missing datafile counts as one of 0 bytes.
-job::Task<Result<CopyCheck::Sizes>> CopyCheck::sizes_on(TargetId target, std::vector<wire::DatafileRef> datafiles) {
-  Sizes sizes;
+job::Task<Result<CopyCheck::Presences>> CopyCheck::look_at(TargetId target, std::vector<wire::DatafileRef> datafiles) {
+  Presences found;
   for (std::size_t begin = 0; begin < datafiles.size(); begin += wire::kMaxProbed) {
     wire::DatafileProbeRequest request;
     const std::size_t end = std::min(datafiles.size(), begin + wire::kMaxProbed);
@@ -106,10 +120,9 @@ job::Task<Result<CopyCheck::Sizes>> CopyCheck::sizes_on(TargetId target, std::ve
     const auto reply = co_await servers_.ask_io<wire::DatafileProbeReply>(server, request);
     if (!reply) co_return Error(reply.error());
     if (reply->datafiles.size() != end - begin) co_return Error(Errc::kProtocol, "datafile probe");
-    for (const wire::DatafilePresence& datafile : reply->datafiles)
-      sizes.push_back(datafile.present ? datafile.size : 0);
+    found.insert(found.end(), reply->datafiles.begin(), reply->datafiles.end());
   }
-  co_return sizes;
+  co_return found;
 }
 
 job::Task<Result<void>> CopyCheck::check_page(const std::vector<wire::DatafileRef>& page, TargetId target) {
@@ -122,16 +135,19 @@ job::Task<Result<void>> CopyCheck::check_page(const std::vector<wire::DatafileRe
   for (const auto& [there, pairs] : by_member) {
     std::vector<wire::DatafileRef> datafiles;
     for (const CopyPair& pair : pairs) datafiles.push_back({pair.handle, {pair.slot, target}});
-    const auto sizes_here = co_await sizes_on(target, datafiles);
-    const auto sizes_there = co_await sizes_on(there, datafiles);
-    if (!sizes_here || !sizes_there) continue;
+    const auto all_here = co_await look_at(target, datafiles);
+    const auto all_there = co_await look_at(there, datafiles);
+    if (!all_here || !all_there) continue;
     for (std::size_t i = 0; i < pairs.size(); ++i) {
-      if ((*sizes_here)[i] != (*sizes_there)[i]) {
+      if (size_of((*all_here)[i]) != size_of((*all_there)[i])) {
         SPATE_CO_TRY(std::ignore, co_await look_again(pairs[i]));
       } else if (options_.contents) {
-        SPATE_CO_TRY(std::ignore, co_await compare_contents(pairs[i], (*sizes_here)[i]));
+        SPATE_CO_TRY(std::ignore, co_await compare_contents(pairs[i], size_of((*all_here)[i])));
       }
     }
+  }
+  if (wrong_.size() >= kMostWrong) {
+    SPATE_CO_TRY(std::ignore, co_await make_anew());
   }
   auto room = co_await queue_.make_room();
   co_return room;
@@ -139,12 +155,12 @@ job::Task<Result<void>> CopyCheck::check_page(const std::vector<wire::DatafileRe
 
 job::Task<bool> CopyCheck::differ(const CopyPair& pair) {
   const std::vector<wire::DatafileRef> one(1, wire::DatafileRef{pair.handle, {pair.slot, pair.here}});
-  const auto here = co_await sizes_on(pair.here, one);
-  const auto there = co_await sizes_on(pair.there, one);
+  const auto here = co_await look_at(pair.here, one);
+  const auto there = co_await look_at(pair.there, one);
   if (!here || !there) co_return false;
-  size_here_ = here->front();
-  size_there_ = there->front();
-  co_return size_here_ != size_there_;
+  here_ = here->front();
+  there_ = there->front();
+  co_return size_of(here_) != size_of(there_);
 }
 
 job::Task<Result<void>> CopyCheck::look_again(CopyPair pair) {
@@ -154,7 +170,9 @@ job::Task<Result<void>> CopyCheck::look_again(CopyPair pair) {
     if (!unequal) co_return Result<void>();
   }
   SPATE_CO_TRY(const bool counts, co_await is_pair(pair));
-  if (counts) suspect(wire::Damage::kUnequalCopies, pair, size_here_, size_there_);
+  const wire::Damage damage = there_.present ? wire::Damage::kUnequalCopies : wire::Damage::kMissingCopy;
+  // A missing copy is found by way of the one that exists.
+  if (counts && here_.present) suspect(finding_of(damage, pair, size_of(here_), size_of(there_)), pair, {});
   co_return Result<void>();
 }
 
@@ -182,18 +200,64 @@ job::Task<Result<void>> CopyCheck::compare_contents(CopyPair pair, std::uint64_t
   }
   if (!*part) co_return Result<void>();
   SPATE_CO_TRY(const bool counts, co_await is_pair(pair));
-  if (counts) suspect(wire::Damage::kUnequalContents, pair, (*part)->offset, (*part)->size);
+  if (!counts) co_return Result<void>();
+  const std::string others = co_await tell_others(pair, **part);
+  suspect(finding_of(wire::Damage::kUnequalContents, pair, (*part)->offset, (*part)->size), pair, others);
   co_return Result<void>();
 }
 
-void CopyCheck::suspect(wire::Damage damage, const CopyPair& pair, std::uint64_t recorded, std::uint64_t actual) {
-  wire::Finding finding;
-  finding.damage = damage;
-  finding.handle = pair.handle;
-  finding.slot = {pair.slot, pair.there};
-  finding.recorded = recorded;
-  finding.actual = actual;
-  queue_.suspect(std::move(finding), kWhichIsRight);
+/// What the copies on further targets say about the part in which two copies differ.
+job::Task<std::string> CopyCheck::tell_others(CopyPair pair, Extent part) {
+  std::string text;
+  const auto group = groups_.find(pair.group);
+  if (group == groups_.end()) co_return text;
+  for (const GroupMember& member : std::vector<GroupMember>(group->second.members)) {
+    if (member.target == pair.here || member.target == pair.there || member.state != MemberState::kServing) continue;
+    const auto alike = co_await contents_.alike(pair, part, member.target);
+    if (!alike) continue;
+    text += "the copy on target " + std::to_string(member.target.value);
+    text += *alike ? " has the same bytes as that on target " + std::to_string((*alike)->value) : " differs from both";
+    text += "; ";
+  }
+  co_return text;
+}
+
+bool CopyCheck::trusts(TargetId target) const {
+  return std::ranges::find(options_.trusted, target) != options_.trusted.end();
+}
+
+/// `pair.there` is the copy that the finding names.
+void CopyCheck::suspect(wire::Finding finding, CopyPair pair, const std::string& others) {
+  queue_.leave_size(finding.handle);
+  const bool lost = finding.damage == wire::Damage::kMissingCopy;
+  const bool decided = trusts(pair.here) != trusts(pair.there);
+  if (!lost && decided && trusts(pair.there)) {
+    std::swap(pair.here, pair.there);
+    finding.slot.target = pair.there;
+    if (finding.damage == wire::Damage::kUnequalCopies) std::swap(finding.recorded, finding.actual);
+  }
+  if (!options_.repair || (!lost && !decided)) {
+    queue_.suspect(std::move(finding), lost || decided ? std::string() : others + kWhichIsRight);
+    return;
+  }
+  const auto same = std::ranges::find_if(wrong_, [&pair](const WrongCopy& known) {
+    return known.pair.handle == pair.handle && known.pair.slot == pair.slot && known.pair.there == pair.there;
+  });
+  const auto group = groups_.find(pair.group);
+  const bool from_primary = group != groups_.end() && group->second.primary == pair.here;
+  if (same == wrong_.end()) {
+    wrong_.push_back({pair, std::move(finding), Outcome::kLeft, {}});
+  } else if (from_primary) {
+    same->pair = pair;
+  }
+}
+
+job::Task<Result<void>> CopyCheck::make_anew() {
+  std::vector<WrongCopy> wrong = std::move(wrong_);
+  wrong_.clear();
+  SPATE_CO_TRY(std::ignore, co_await repair_.run(wrong, pass_));
+  for (WrongCopy& copy : wrong) queue_.conclude(std::move(copy.finding), copy.outcome, std::move(copy.note));
+  co_return Result<void>();
 }
 
 }  // namespace spate::fsck

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fsck/contents.h"
+#include "fsck/copy_repair.h"
 #include "fsck/repair_queue.h"
 #include "model/data_group.h"
 #include "model/layout.h"
@@ -14,12 +15,18 @@
 namespace spate::fsck {
 
 /// Compares the members of each group that are serving: they must hold the same datafiles, of the same size and, if the
-/// options ask for it, with the same contents. Reads each target page by page. Sends no request to io servers if no
-/// file is mirrored. Life cycle: construct -> run() awaited once -> destroyed. One executor. Pinned.
+/// options ask for it, with the same contents. With repair, a lost copy is made anew from another one, and so is a copy
+/// that differs from one on a trusted target. Reads each target page by page. Sends no request to io servers if no file
+/// is mirrored. Life cycle: construct -> run() awaited once -> destroyed. One executor. Pinned.
 class CopyCheck {
  public:
   CopyCheck(Servers& servers, const Options& options, RepairQueue& queue, Observer& observer)
-      : servers_(servers), options_(options), queue_(queue), observer_(observer), contents_(servers) {}
+      : servers_(servers),
+        options_(options),
+        queue_(queue),
+        observer_(observer),
+        contents_(servers, options.contents_rate),
+        repair_(servers, observer) {}
   CopyCheck(const CopyCheck&) = delete;
   CopyCheck& operator=(const CopyCheck&) = delete;
 
@@ -32,7 +39,7 @@ class CopyCheck {
   const std::vector<std::string>& unchecked() const { return unchecked_; }
 
  private:
-  using Sizes = std::vector<std::uint64_t>;
+  using Presences = std::vector<wire::DatafilePresence>;
 
   job::Task<Result<void>> learn_groups();
   job::Task<Result<void>> check_target(ServerId server, TargetId target);
@@ -44,8 +51,11 @@ class CopyCheck {
   job::Task<Result<void>> look_again(CopyPair pair);
   job::Task<Result<void>> compare_contents(CopyPair pair, std::uint64_t size);
   job::Task<Result<bool>> is_pair(CopyPair pair);
-  void suspect(wire::Damage damage, const CopyPair& pair, std::uint64_t recorded, std::uint64_t actual);
-  job::Task<Result<Sizes>> sizes_on(TargetId target, std::vector<wire::DatafileRef> datafiles);
+  job::Task<std::string> tell_others(CopyPair pair, Extent part);
+  bool trusts(TargetId target) const;
+  void suspect(wire::Finding finding, CopyPair pair, const std::string& others);
+  job::Task<Result<void>> make_anew();
+  job::Task<Result<Presences>> look_at(TargetId target, std::vector<wire::DatafileRef> datafiles);
 
   Servers& servers_;
   const Options& options_;
@@ -57,8 +67,10 @@ class CopyCheck {
   std::vector<std::string> unchecked_;
   std::map<TargetId, DataGroup> groups_;
   std::map<Handle, std::optional<Layout>> layouts_;  // of the files of one page
-  std::uint64_t size_here_ = 0;                      // the sizes that differ() found
-  std::uint64_t size_there_ = 0;
+  wire::DatafilePresence here_;                      // what differ() found
+  wire::DatafilePresence there_;
+  CopyRepair repair_;
+  std::vector<WrongCopy> wrong_;  // to be made anew
 };
 
 }  // namespace spate::fsck

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "model/ids.h"
 #include "wire/check_messages.h"
 
 namespace spate::fsck {
@@ -18,6 +19,10 @@ struct Options {
   bool data = true;
   /// Also compare the contents of the copies of mirrored files, which reads all of them. Needs `data`.
   bool contents = false;
+  /// The most bytes a second that are read of each copy for `contents`; 0: no limit.
+  std::uint64_t contents_rate = 100U << 20U;
+  /// Of two copies that differ, the one on such a target is the right one, unless both are on such targets.
+  std::vector<TargetId> trusted;
   /// Background work of servers counts as damage if it is older than this.
   Duration grace = std::chrono::seconds(60);
   /// Size of the table of inodes, bytes. With more inodes than fit, the entries are read several times. >= 4096.

@@ -23,7 +23,9 @@ bool is_of_datafile(Damage damage) {
          damage == Damage::kDatafileNotGiven;
 }
 
-bool is_of_copies(Damage damage) { return damage == Damage::kUnequalCopies || damage == Damage::kUnequalContents; }
+bool is_of_copies(Damage damage) {
+  return damage == Damage::kUnequalCopies || damage == Damage::kUnequalContents || damage == Damage::kMissingCopy;
+}
 
 /// The order of repairs: counts while the entries are still as they were counted; directories before the entries that
 /// go into them; datafiles last, after everything has been saved that can be.
@@ -67,6 +69,7 @@ void RepairQueue::begin_pass(unsigned pass) {
   pass_ = pass;
   suspicions_.clear();
   met_.clear();
+  without_size_.clear();
   overflowed_ = false;
   left_ = 0;
   undecided_ = 0;
@@ -80,6 +83,12 @@ void RepairQueue::suspect(wire::Finding finding, std::string leave) {
   suspicions_.push_back({std::move(finding), std::move(leave)});
 }
 
+void RepairQueue::conclude(wire::Finding finding, Outcome outcome, std::string note) {
+  wire::MetaRepairReply reply;
+  reply.note = std::move(note);
+  report(Suspicion{std::move(finding), {}}, reply, outcome);
+}
+
 job::Task<Result<void>> RepairQueue::make_room() {
   if (options_.repair || suspicions_.size() < options_.max_findings) co_return Result<void>();
   auto settled = co_await settle();
@@ -89,6 +98,9 @@ job::Task<Result<void>> RepairQueue::make_room() {
 job::Task<Result<void>> RepairQueue::settle() {
   std::vector<Suspicion> all = std::move(suspicions_);
   suspicions_.clear();
+  std::erase_if(all, [this](const Suspicion& suspicion) {
+    return suspicion.finding.damage == Damage::kWrongSize && without_size_.contains(suspicion.finding.handle);
+  });
   std::sort(all.begin(), all.end(), [](const Suspicion& a, const Suspicion& b) {
     // If a missing directory's place is known, it is rebuilt there, so that finding comes first.
     const auto key = [](const wire::Finding& f) {

@@ -30,6 +30,11 @@ class RepairQueue {
   void begin_pass(unsigned pass);
   /// Adds a suspicion. `leave`: the reason why it must not be repaired in this run; empty: it may be repaired.
   void suspect(wire::Finding finding, std::string leave = {});
+  /// A copy of this file is lost or wrong. The size of the file is not looked at before that is settled: in this pass
+  /// no wrong size is reported.
+  void leave_size(Handle handle) { without_size_.insert(handle); }
+  /// Reports a finding that was confirmed, and dealt with, elsewhere.
+  void conclude(wire::Finding finding, Outcome outcome, std::string note);
   /// Without repair, settles the suspicions if there are too many. The passes call it from time to time.
   job::Task<Result<void>> make_room();
   /// Settles all suspicions, in an order in which no repair invalidates another one. Fails if the meta server does not
@@ -64,6 +69,7 @@ class RepairQueue {
   Observer& observer_;
   unsigned pass_ = 1;
   std::vector<Suspicion> suspicions_;
+  std::unordered_set<Handle> without_size_;     // of this pass
   std::unordered_set<std::uint64_t> met_;       // findings of this pass, by identity
   std::unordered_set<std::uint64_t> reported_;  // findings of any pass that were reported as not repaired, by identity
   bool overflowed_ = false;

@@ -83,6 +83,9 @@ std::string of_object(const Finding& finding) {
     case Damage::kUnequalCopies:
       return "has a copy of " + std::to_string(finding.actual) + " bytes (" + datafile(finding) +
              "), but another one of " + std::to_string(finding.recorded) + " bytes";
+    case Damage::kMissingCopy:
+      return "has no copy at " + datafile(finding) + ", but another one of " + std::to_string(finding.recorded) +
+             " bytes: the datafile is lost, it is not a hole";
     case Damage::kUnequalContents:
       return "has copies with different contents (" + datafile(finding) + ", bytes " +
              std::to_string(finding.recorded) + " to " + std::to_string(finding.recorded + finding.actual - 1) + ")";
@@ -154,6 +157,9 @@ std::string_view remedy(Damage damage) {
     case Damage::kStuckSize:
     case Damage::kStuckRemoval: return "tries at once, and names the obstacle";
     case Damage::kOrphanDatafile: return "removes the datafile";
+    case Damage::kMissingCopy: return "copies it from the server that has it";
+    case Damage::kUnequalCopies:
+    case Damage::kUnequalContents: return "copies the other one, which --trust names, in its place";
     default: return {};
   }
 }

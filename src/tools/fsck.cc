@@ -4,12 +4,14 @@
 
 #include <fmt/core.h>
 
+#include <charconv>
 #include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "base/printable.h"
 #include "fsck/check.h"
 #include "fsck/texts.h"
+#include "model/data_group.h"
 #include "tools/commands.h"
 
 namespace spate::tools {
@@ -26,6 +28,8 @@ struct FsckOptions {
   bool progress = false;
   std::uint64_t grace_s = 60;
   std::uint64_t memory_mib = 64;
+  std::uint64_t rate_mib = 100;
+  std::vector<std::string> trusted;
 };
 
 /// The fields of a finding for programs.
@@ -171,11 +175,29 @@ int fail(Context& context, const Error& error) {
   return kExitOperational;
 }
 
+/// 0: it is not the number of a target.
+TargetId parse_target(const std::string& text) {
+  std::uint32_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool good = error == std::errc() && end == text.data() + text.size() && number < kFirstGroup.value;
+  return good ? TargetId(number) : TargetId();
+}
+
 int run_fsck(Context& context, const FsckOptions& options) {
   if (options.repair && options.dry_run) return context.usage("--repair and --dry-run exclude each other");
   if (options.contents && options.names_only) return context.usage("--contents and --names-only exclude each other");
+  if (!options.trusted.empty() && options.names_only)
+    return context.usage("--trust and --names-only exclude each other");
   fsck::Options check;
+  for (const std::string& text : options.trusted) {
+    const TargetId target = parse_target(text);
+    if (!target)
+      return context.usage("--trust needs the number of a target, as fsck and `spate getstripe` show it, not \"" +
+                           printable(text) + "\"");
+    check.trusted.push_back(target);
+  }
   check.contents = options.contents;
+  check.contents_rate = std::min<std::uint64_t>(options.rate_mib, 1U << 30U) << 20U;
   check.repair = options.repair;
   check.data = !options.names_only;
   check.grace = std::chrono::seconds(std::min<std::uint64_t>(options.grace_s, 1U << 30U));
@@ -228,6 +250,8 @@ Command make_fsck() {
       {"-n,--dry-run", "change nothing (the default)", &options->dry_run},
       {"--names-only", "only the name space: the io servers are not asked", &options->names_only},
       {"--contents", "also compare what the copies of mirrored files contain: reads all of them", &options->contents},
+      {"--rate", "MiB a second that --contents reads of each copy at most (100); 0: no limit", &options->rate_mib},
+      {"--trust", "where copies differ, the one on this target is right; may be repeated", &options->trusted},
       {"--progress", "show the progress on standard error even if it is not a terminal", &options->progress},
       {"--grace", "seconds after which work in the background should be done (60)", &options->grace_s},
       {"--memory", "MiB for the table of inodes (64); less makes large file systems slower", &options->memory_mib}};

@@ -43,7 +43,8 @@ namespace spate::wire {
   X(MisplacedDatafile, 62, "misplaced-datafile")          \
   X(DatafileNotGiven, 63, "datafile-not-given")           \
   X(UnequalCopies, 64, "unequal-copies")                  \
-  X(UnequalContents, 65, "unequal-contents")
+  X(UnequalContents, 65, "unequal-contents")              \
+  X(MissingCopy, 66, "missing-copy")
 
 enum class Damage : std::uint16_t {
 #define SPATE_DAMAGE_ENUM(id, number, text) k##id = number,
@@ -302,6 +303,32 @@ struct DatafileDigestReply {
   template <typename A>
   void fields(A& a) {
     a(digests);
+  }
+};
+
+/// Asks the server of a group's primary to have one member receive its copies of some datafiles anew. The member is
+/// left out of the group and returns, as after an absence, and the server that it returns to copies these datafiles to
+/// it. The reply comes when the member is left out. Fails, without effect, with kNotPrimary if the server does not lead
+/// the group, with kTryAgain if the members do not serve, and with kNotFound if the source is the primary and has lost
+/// one of the datafiles, too.
+struct CopyRenewRequest {
+  static constexpr Op kOp = Op::kCopyRenew;
+  static constexpr std::string_view kName = "copy renew request";
+  TargetId group;
+  TargetId member;  // receives the copies
+  TargetId source;  // has the right ones: the primary, or, if `member` is the primary, the member that becomes it
+  std::vector<DatafileRef> datafiles;  // 1..kMaxProbed, all on `member`
+  template <typename A>
+  void fields(A& a) {
+    a(group, member, source, datafiles);
+  }
+};
+struct CopyRenewReply {
+  static constexpr std::string_view kName = "copy renew reply";
+  std::uint64_t epoch = 0;  // of the group's record in which `member` still served
+  template <typename A>
+  void fields(A& a) {
+    a(epoch);
   }
 };
 

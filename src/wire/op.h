@@ -96,7 +96,8 @@ namespace spate::wire {
   X(MirrorRecords, 82, mirror_records)       \
   X(MirrorWindow, 83, mirror_window)         \
   X(MirrorFences, 84, mirror_fences)         \
-  X(DatafileDigest, 85, datafile_digest)
+  X(DatafileDigest, 85, datafile_digest)     \
+  X(CopyRenew, 86, copy_renew)
 
 enum class Op : std::uint16_t {
 #define SPATE_OP_ENUM(id, number, ...) k##id = number,

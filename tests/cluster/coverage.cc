@@ -40,6 +40,7 @@ std::string_view why_unused(Op op) {
     case Op::kDatafileList:
     case Op::kDatafileProbe:
     case Op::kDatafileDigest:
+    case Op::kCopyRenew:
       return "asked by spate fsck only, which the workload does not run (src/fsck has its own tests)";
     case Op::kClusterMap:
     case Op::kJoinServer:

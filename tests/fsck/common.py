@@ -7,7 +7,7 @@ import sys
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.environ["SPATE_SOURCE"], "tests/integration"))
-from cluster import BIN, Cluster, check, make_tree, same_tree  # noqa: E402,F401
+from cluster import BIN, Cluster, alive, check, make_tree, same_tree, wait_until  # noqa: E402,F401
 
 DAMAGE = os.path.join(BIN, "spate-damage")
 CLEAN, REPAIRED, LEFT, INCOMPLETE = 0, 1, 4, 8
@@ -16,7 +16,7 @@ CLEAN, REPAIRED, LEFT, INCOMPLETE = 0, 1, 4, 8
 class Checked(Cluster):
     def fsck_says(self, code, *args):
         """Runs `spate fsck --json ARGS`, which must exit with `code`. Returns its findings and summary."""
-        done = self.run("fsck", "--json", *args)
+        done = self.run("fsck", "--json", *args, timeout=300)
         said = done.stdout.decode()
         check(done.returncode == code, "fsck %s: exit %d, not %d\n%s%s" % (" ".join(args), done.returncode, code, said, done.stderr))
         report = json.loads(said)

@@ -96,4 +96,19 @@ std::vector<wire::DatafileDigestReply> samples() {
   return {{{0x1234, 0x5678}}};
 }
 
+template <>
+std::vector<wire::CopyRenewRequest> samples() {
+  wire::CopyRenewRequest m;
+  m.group = TargetId(0x01000002);
+  m.member = TargetId(513);
+  m.source = TargetId(768);
+  m.datafiles = {{kFile, {3, TargetId(513)}}, {Handle(8), {0, TargetId(513)}}};
+  return {m};
+}
+
+template <>
+std::vector<wire::CopyRenewReply> samples() {
+  return {{0x1234}};
+}
+
 }  // namespace spate::golden

@@ -72,6 +72,7 @@ IoService::IoService(const IoOptions& options, std::vector<IoTarget> targets, jo
   serve<wire::MirrorRecordsRequest>(Access::kServersOnly, this, &IoService::mirror_records);
   serve<wire::MirrorWindowRequest>(Access::kServersOnly, this, &IoService::mirror_window);
   serve<wire::MirrorFencesRequest>(Access::kServersOnly, this, &IoService::mirror_fences);
+  serve<wire::CopyRenewRequest>(Access::kServersOnly, this, &IoService::copy_renew);
 }
 
 IoService::~IoService() = default;

@@ -87,6 +87,7 @@ class IoService final : public rpc::Service {
   job::Task<Result<wire::MirrorRecordsReply>> mirror_records(rpc::Call& call, wire::MirrorRecordsRequest request);
   job::Task<Result<wire::MirrorWindowReply>> mirror_window(rpc::Call& call, wire::MirrorWindowRequest request);
   job::Task<Result<wire::MirrorFencesReply>> mirror_fences(rpc::Call& call, wire::MirrorFencesRequest request);
+  job::Task<Result<wire::CopyRenewReply>> copy_renew(rpc::Call& call, wire::CopyRenewRequest request);
 
   job::Task<void> purge_again_and_again();
 

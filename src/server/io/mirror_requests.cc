@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests of other io servers about groups.
+// Requests of other io servers, and of fsck, about groups.
+#include <algorithm>
+
 #include "server/io/io_service.h"
 #include "server/io/mirror/mirrors.h"
 
@@ -38,6 +40,22 @@ job::Task<Result<wire::MirrorWindowReply>> IoService::mirror_window(rpc::Call& c
 job::Task<Result<wire::MirrorFencesReply>> IoService::mirror_fences(rpc::Call& call,
                                                                     wire::MirrorFencesRequest request) {
   auto reply = co_await parts_->mirrors->member().take(call, std::move(request));
+  co_return reply;
+}
+
+job::Task<Result<wire::CopyRenewReply>> IoService::copy_renew(rpc::Call& call, wire::CopyRenewRequest request) {
+  const auto is_wrong = [&request](const wire::DatafileRef& datafile) {
+    return !datafile.handle || datafile.slot.slot >= kMaxSlots || datafile.slot.target != request.member;
+  };
+  if (request.datafiles.empty() || request.datafiles.size() > wire::kMaxProbed ||
+      std::ranges::any_of(request.datafiles, is_wrong))
+    co_return Error::told(Errc::kInvalidArgument, "copies are made anew of 1 to 1024 datafiles of one member");
+  SPATE_CO_TRY(const std::shared_ptr<PrimaryTerm> term, parts_->mirrors->leading(request.group));
+  call.deed = "renew copies group=" + std::to_string(request.group.value) +
+              " member=" + std::to_string(request.member.value) + " source=" + std::to_string(request.source.value) +
+              " datafiles=" + std::to_string(request.datafiles.size());
+  wire::CopyRenewReply reply;
+  SPATE_CO_TRY(reply.epoch, co_await term->renew(std::move(request)));
   co_return reply;
 }
 

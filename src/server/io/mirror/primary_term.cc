@@ -63,6 +63,7 @@ PrimaryTerm::PrimaryTerm(MirrorHost& host, MirrorGroup& group, std::uint64_t num
       group_(group),
       number_(number),
       locks_(parts_.executor),
+      window_turn_(parts_.executor, 1),
       gate_(parts_.executor),
       forwarder_(host, group, number, stopping_, gate_),
       copier_(host, group, locks_, forwarder_, stopping_),
@@ -283,12 +284,64 @@ job::Task<void> PrimaryTerm::step_down(Errc why) {
     SPATE_LOG("server/io", error,
               "another member of the group becomes the primary: own target failed group={} error={}", group_.id,
               name(why));
-    MirrorHost::RecordChange what;
-    what.members.push_back({group_.self, MemberState::kAbsent});
-    what.primary = target;
-    co_await host_.change_record(group_, std::move(what), stopping_);
+    co_await make_primary(target);
     co_return;
   }
+}
+
+/// This member becomes absent, and returns.
+job::Task<void> PrimaryTerm::make_primary(TargetId other) {
+  MirrorHost::RecordChange what;
+  what.members.push_back({group_.self, MemberState::kAbsent});
+  what.primary = other;
+  co_await host_.change_record(group_, std::move(what), stopping_);
+}
+
+job::Task<Result<void>> PrimaryTerm::check_renewal(const wire::CopyRenewRequest& request) {
+  SPATE_CO_TRY(std::ignore, check());
+  const DataGroup& record = group_.record;
+  if (!record.serves(request.member) || !record.serves(request.source))
+    co_return Error::told(Errc::kTryAgain, "a member of the group does not serve now");
+  const bool own = request.source == group_.self;
+  if (request.member == request.source || (!own && request.member != group_.self))
+    co_return Error::told(Errc::kInvalidArgument, "copies are made anew from the primary, or those of the primary");
+  const flow::Asker background(ClientId(), wire::Priority::kBackground);
+  for (const wire::DatafileRef& datafile : request.datafiles) {
+    if (!own) break;
+    const DatafileId id{datafile.handle, datafile.slot.slot};
+    SPATE_CO_TRY(const auto stat, co_await stat_datafile(group_.target, background, id, {}));
+    if (stat.change_counter == 0)
+      co_return Error::told(Errc::kNotFound, "the primary does not have the datafile, either");
+  }
+  co_return Result<void>();
+}
+
+/// The notes make the member receive the datafiles. If it is this member, its notes tell the new primary. No window may
+/// be closed before the member is absent, or the notes would go.
+job::Task<Result<std::uint64_t>> PrimaryTerm::renew(wire::CopyRenewRequest request) {
+  SPATE_CO_TRY(std::ignore, check());
+  const job::Gate::Holder in(gate_);
+  SPATE_CO_TRY(const job::Semaphore::Units turn, co_await window_turn_.acquire(1, stopping_));
+  SPATE_CO_TRY(std::ignore, co_await check_renewal(request));
+  for (const wire::DatafileRef& datafile : request.datafiles) {
+    const DatafileId id{datafile.handle, datafile.slot.slot};
+    SPATE_CO_TRY(std::ignore, co_await group_.log.note_from(id, 0, forwarder_.window()));
+  }
+  SPATE_CO_TRY(std::ignore, co_await group_.log.make_durable());
+  SPATE_CO_TRY(std::ignore, co_await check_renewal(request));  // may have changed
+  const std::uint64_t epoch = group_.record.epoch;
+  if (request.member == group_.self) {
+    SPATE_LOG("server/io", warn, "another member of the group becomes the primary: own copies are made anew group={}",
+              group_.id);
+    co_await make_primary(request.source);
+    co_return epoch;
+  }
+  const auto found = forwarder_.followers().find(request.member);
+  if (found == forwarder_.followers().end()) co_return Errc::kTryAgain;
+  const MirrorFollowerPtr follower = found->second;
+  follower->leaves = true;
+  co_await forwarder_.leave_out(follower, "its copies are made anew");
+  co_return epoch;
 }
 
 job::Task<Result<void>> PrimaryTerm::window_of(MirrorFollowerPtr follower, std::uint64_t window, bool forget) {
@@ -310,8 +363,10 @@ job::Task<Result<void>> PrimaryTerm::window_of(MirrorFollowerPtr follower, std::
 }
 
 job::Task<void> PrimaryTerm::close_window() {
-  if (!leads() || !group_.record.is_whole() || group_.log.size() == 0) co_return;
+  if (!leads()) co_return;
   const job::Gate::Holder in(gate_);
+  const auto turn = co_await window_turn_.acquire(1, stopping_);
+  if (!turn || !leads() || !group_.record.is_whole() || group_.log.size() == 0) co_return;
   const std::uint64_t window = forwarder_.next_window();
   const auto ended = co_await forwarder_.wait_until_done();  // also those that began in earlier windows
   if (!ended) co_return;

@@ -11,6 +11,7 @@
 #include "server/io/mirror/member_acceptance.h"
 #include "server/io/mirror/member_return.h"
 #include "server/io/mirror/range_locks.h"
+#include "wire/check_messages.h"
 
 namespace spate::io {
 
@@ -78,6 +79,10 @@ class PrimaryTerm {
   /// member, is left to the caller. `trace`: of the request that this is part of; 0: none.
   job::Task<Result<void>> sync_mirrors(DatafileId datafile, TraceId trace);
 
+  /// Has one member receive its copies of some datafiles anew (wire::CopyRenewRequest). Returns the epoch of the record
+  /// in which it still served.
+  job::Task<Result<std::uint64_t>> renew(wire::CopyRenewRequest request);
+
   // For Mirrors.
   void record_changed();
   Forwarder& forwarder() { return forwarder_; }
@@ -102,6 +107,8 @@ class PrimaryTerm {
   /// Makes the others' datafile equal to this one's where a change has failed.
   job::Task<Result<void>> mend(DatafileId datafile, RangeLocks::Range range);
   job::Task<void> step_down(Errc why);
+  job::Task<void> make_primary(TargetId other);
+  job::Task<Result<void>> check_renewal(const wire::CopyRenewRequest& request);
   job::Task<Result<void>> window_of(MirrorFollowerPtr follower, std::uint64_t window, bool forget);
 
   Parts& parts_;
@@ -110,6 +117,7 @@ class PrimaryTerm {
   const std::uint64_t number_;
   RangeLocks locks_;
   bool open_ = false;
+  job::Semaphore window_turn_;  // of what must not happen while a window is being closed
   job::StopSource stopping_;
   job::Gate gate_;
   Forwarder forwarder_;
