@@ -266,4 +266,5 @@ def main():
         machines.type(CLIENT, "spate fsck; spate fsck --contents")
 
 
-main()
+if __name__ == "__main__":
+    main()
