@@ -17,11 +17,7 @@ struct SharedState : ModuleState {
   /// Calls `lose(peer, status)` for each peer that lose_later() marked, also for those that `lose` itself marks.
   template <typename Lose>
   void take_losses(Lose lose) {
-    while (!lost.empty()) {
-      const Loss loss = lost.back();
-      lost.pop_back();
-      if (P* peer = peers.find(loss.peer)) lose(*peer, loss.status);
-    }
+    if (!lost.empty()) lose_all(lose);  // short enough to be inlined: each call of the module ends with it
   }
   /// A peer that was added has connected to this side, to the listener of `context`. An unauthenticated peer is a
   /// separate peer until it is admitted. Otherwise a process that has learnt a link's id could replace another peer.
@@ -37,6 +33,16 @@ struct SharedState : ModuleState {
   }
 
   PeerTable<P> peers;
+
+ private:
+  template <typename Lose>
+  void lose_all(Lose lose) {
+    while (!lost.empty()) {
+      const Loss loss = lost.back();
+      lost.pop_back();
+      if (P* peer = peers.find(loss.peer)) lose(*peer, loss.status);
+    }
+  }
 };
 
 }  // namespace spate::bmi::protocol
