@@ -1,32 +1,28 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Three meta servers, etcd and mirrored data on machines of their own. The meta server that leads is cut off from etcd,
-then from the others; then it is cut off together with an io server and a client, which go on to write the file and to make
-the names that another client writes and makes. Whatever was acknowledged belongs to one history.
+"""Three meta servers, etcd and mirrored data on machines of their own. The meta server that leads is cut off from etcd, then
+from the others; it is paused, what it sends is lost, and all machines are killed. Exactly the names exist that were acknowledged.
 
 Skipped where there is no etcd (SPATE_ETCD names it, else the PATH)."""
 import os
 import shutil
 import signal
 import sys
-import time
 
 from cluster import BIN, check, skip, wait_until
 from machines import alone
 from partition_machines import PATIENT, Networked, Worker
-from rival import BLOCK, BLOCKS
 
 METAS = ["node1", "node2", "node3"]  # each with a meta server and an io server
 VOTERS = ["node4", "node5", "node6"]  # each with a member of etcd
-CLIENT, LONELY = "node7", "node8"
-HERE = os.path.dirname(os.path.abspath(__file__))
+CLIENT = "node7"
 NAMER = os.path.join(BIN, "steady_namer")
 
 
-def config(machines):
+def config(machines, settings):
     text = '[fs]\nid = "%x"\n' % (int.from_bytes(os.urandom(7), "big") | 1)
     text += 'client_key_file = "client.key"\nserver_key_file = "server.key"\n[defaults]\nreplicas = 2\n'
-    text += "[meta]\ncoordinator = [%s]\n" % ", ".join('"http://10.1.0.%d:2379"' % machines.number(name) for name in VOTERS)
+    text += "[meta]\ncoordinator = [%s]\n" % ", ".join('"http://10.1.0.%d:2379"' % machines.number(name) for name in VOTERS) + settings
     for server in range(1, 2 * len(METAS) + 1):
         machine, role = (server - 1) % len(METAS) + 1, "meta" if server <= len(METAS) else "io"
         text += '[[servers]]\nid = %d\nurls = ["tcp://10.1.0.%d:%d"]\nroles = ["%s"]\nkeyval = "/srv/%s/keyval"\n' % (
@@ -36,11 +32,11 @@ def config(machines):
     return text
 
 
-def make(machines):
+def make(machines, settings=""):
     folder = machines.root + "/fs"
     os.mkdir(folder)
     with open(folder + "/spate.toml", "w") as f:
-        f.write(config(machines))
+        f.write(config(machines, settings))
     for key in ("client", "server"):
         with open("%s/%s.key" % (folder, key), "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as f:
             f.write(os.urandom(32).hex() + "\n")
@@ -166,101 +162,14 @@ def all_are_killed(machines):
     names.ends()
 
 
-def split(machines):
-    """The one that leads, its io server and one client on one side; everything else on the other one."""
-    machines.type(CLIENT, "spate mkdir spate:/names; head -c %d /dev/zero | spate put spate:/shared" % (BLOCKS * BLOCK))
-    old = wait_for_leader(machines)
-    rest = [name for name in METAS if name != old] + VOTERS + [CLIENT]
-    rivals = {number: Worker(machines, name, "rival-%d" % number, [sys.executable, HERE + "/rival.py", machines.root + "/fs", str(number), str(number)])
-              for number, name in ((1, CLIENT), (2, LONELY))}
-    for rival in rivals.values():
-        rival.goes_on()
-    machines.part([old, LONELY], rest)
-    cut = time.monotonic()
-    another_leads(machines, old)
-    for _ in range(20):
-        rivals[1].goes_on()
-    healing = time.monotonic()
-    machines.part([old, LONELY], rest, machines.pass_on)
-    healed(machines)
-    for rival in rivals.values():
-        for _ in range(5):
-            rival.goes_on()
-    for rival in rivals.values():
-        check(rival.end() == ["ended"], "%s did not end in order" % rival.title)
-    reader = Worker(machines, CLIENT, "reader", [sys.executable, HERE + "/rival.py", machines.root + "/fs", "3", "3", "look"])
-    reader.end()
-    histories = {number: history(worker.lines()) for number, worker in {**rivals, 3: reader}.items()}
-    one_history(histories)
-    one_owner(machines, histories)
-    isolated(histories[1], histories[2], cut, healing)
-
-
-def history(lines):
-    """Returns [(what, began, ended, words)]. A write that was not answered has no end."""
-    calls, begun = [], None
-    for line in lines:
-        what, *words = line.split()
-        if what == "begun":
-            begun = ("write", float(words[0]), float("inf"), words[1:])
-        elif what != "ended":
-            begun = None if what == "write" else begun
-            calls.append((what, float(words[0]), float(words[1]), words[2:]))
-    return calls + ([begun] if begun else [])
-
-
-def one_history(histories):
-    """No read returns what had been overwritten before it began, nor what was never written."""
-    writes = {}
-    for number, calls in histories.items():
-        for what, began, ended, words in calls:
-            if what == "write":
-                writes.setdefault(int(words[0]), {})[(number, int(words[1]))] = (began, ended)
-    count = 0
-    for number, calls in histories.items():
-        for what, began, ended, words in calls:
-            if what != "read":
-                continue
-            block, value = int(words[0]), (int(words[1]), int(words[2]))
-            of_block = dict(writes.get(block, {}))
-            of_block[(0, 0)] = (0, 0)
-            check(value in of_block, "rival %d has read what nobody wrote: block %d, %s" % (number, block, value))
-            check(of_block[value][0] <= ended, "rival %d has read block %d before it was written" % (number, block))
-            later = [one for one, (b, e) in of_block.items() if e < began and b > of_block[value][1]]
-            check(not later, "rival %d has read block %d as %s, which %s had overwritten" % (number, block, value, later))
-            count += 1
-    print("  %d reads fit" % count, flush=True)
-
-
-def one_owner(machines, histories):
-    """Each name was made once, and is there."""
-    made = [words[0] for calls in histories.values() for what, _, _, words in calls if what == "name"]
-    check(len(made) == len(set(made)), "names were made twice: %s" % sorted(name for name in set(made) if made.count(name) > 1)[:10])
-    there = machines.type(CLIENT, "spate ls spate:/names").split()
-    check(set(made) == set(there), "acknowledged and there differ: %s" % sorted(set(made) ^ set(there))[:10])
-
-
-def isolated(connected, lonely, cut, healing):
-    """Once the others had gone on, the cut off client got no answer."""
-    for kinds in (("write", "read"), ("name", "exists")):
-        went_on = [ended for what, began, ended, _ in connected if what in kinds and began > cut + 1 and ended < healing]
-        check(went_on, "the connected client did no %s" % kinds[0])
-    changes = [ended for what, _, ended, _ in connected if what == "name" and cut < ended < healing]
-    pauses = sorted(((after - before), after) for before, after in zip([cut] + changes, changes))
-    led = pauses[-1][1]  # the first answer of the new one that leads, after the longest pause
-    late = [call for call in lonely if call[0] in ("name", "exists", "write") and led < call[2] < healing]
-    check(not late, "the cut off client was answered after the others had gone on: %s" % late[:5])
-    print("  names went on after %.1f s; the cut off client was answered %d times after the cut" % (led - cut, sum(cut < call[2] < healing for call in lonely)), flush=True)
-
-
 def main():
     if not etcd_program():
         skip("there is no etcd (Debian: etcd-server; or name it with SPATE_ETCD)")
     alone()
-    with Networked([*METAS, *VOTERS, CLIENT, LONELY]) as machines:
+    with Networked([*METAS, *VOTERS, CLIENT]) as machines:
         machines.variables["SPATE_FS"] = machines.root + "/fs"
         make(machines)
-        chosen = [test for test in (without_etcd, paused, one_way, all_are_killed, split) if not sys.argv[1:] or test.__name__ in sys.argv[1:]]
+        chosen = [test for test in (without_etcd, paused, one_way, all_are_killed) if not sys.argv[1:] or test.__name__ in sys.argv[1:]]
         for test in chosen:
             test(machines)
         machines.type(CLIENT, "spate fsck; spate fsck --contents")
