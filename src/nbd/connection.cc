@@ -151,23 +151,17 @@ bool Connection::paused() const {
 
 /// False: nothing came, or nothing more will come.
 bool Connection::receive() {
-  if (input_begin_ == input_end_) {
-    input_begin_ = input_end_ = 0;
-  } else if (input_begin_ > 0 && input_end_ == input_.size()) {
-    std::memmove(input_.data(), input_.data() + input_begin_, input_end_ - input_begin_);
-    input_end_ -= input_begin_;
-    input_begin_ = 0;
-  }
+  input_.tidy();
   std::array<iovec, 2> pieces;
   std::size_t count = 0;
   if (payload_size_ > payload_have_ && payload_.pipe) return receive_to_pipe();
   if (payload_size_ > payload_have_)
     pieces[count++] = {payload_.memory.data() + payload_have_, payload_size_ - payload_have_};
-  const std::size_t held = input_end_ - input_begin_;
+  const std::size_t held = input_.view().size();
   const bool header_only = expect_payload_ && count == 0 && held < kRequestBytes;
-  const std::size_t room = header_only ? kRequestBytes - held : input_.size() - input_end_;
-  if (input_end_ < input_.size() && !(expect_payload_ && count > 0))
-    pieces[count++] = {input_.data() + input_end_, std::min(room, input_.size() - input_end_)};
+  const MutableByteView room = input_.room();
+  const std::size_t wanted = header_only ? kRequestBytes - held : room.size();
+  if (!room.empty() && !(expect_payload_ && count > 0)) pieces[count++] = {room.data(), std::min(wanted, room.size())};
   if (count == 0) return false;
   const auto n = transport_->read(std::span(pieces).first(count));
   if (n.code() == Errc::kTryAgain) return false;
@@ -213,7 +207,7 @@ void Connection::count_input(std::size_t n) {
     payload_have_ += to_payload;
     n -= to_payload;
   }
-  input_end_ += n;
+  input_.add(n);
 }
 
 void Connection::take_input() {
@@ -231,12 +225,12 @@ void Connection::take_input() {
 void Connection::take_negotiation() {
   if (input_ended_ || broken_) return;
   Bytes out;
-  const ByteView in = input_.view().subspan(input_begin_, input_end_ - input_begin_);
+  const ByteView in = input_.view();
   if (unidentified_ && !in.empty()) {  // the first bytes over TLS: its handshake is over
     unidentified_ = false;
     catalogue_->identified(transport_->identities());
   }
-  input_begin_ += negotiation_.consume(in, out);
+  input_.take(negotiation_.consume(in, out));
   output_.add(out);
   switch (negotiation_.state()) {
     case Negotiation::State::kTalking:
@@ -252,7 +246,7 @@ void Connection::take_negotiation() {
 
 void Connection::begin_tls() {
   // Bytes that were sent in the clear after STARTTLS must not be mistaken for bytes that TLS protects.
-  if (input_begin_ != input_end_) return abandon("something was sent behind STARTTLS");
+  if (!input_.view().empty()) return abandon("something was sent behind STARTTLS");
   flush();
   if (!output_.empty()) return abandon("STARTTLS after answers that were not read");
   auto tls = world_.host.start_tls(socket_.get());

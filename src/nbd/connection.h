@@ -11,6 +11,7 @@
 #include "job/gate.h"
 #include "nbd/chosen_export.h"
 #include "nbd/device.h"
+#include "nbd/input.h"
 #include "nbd/memory_budget.h"
 #include "nbd/negotiation.h"
 #include "nbd/output.h"
@@ -176,9 +177,7 @@ class Connection final : public ReadyHandler {
   bool looking_ = false;       // asks for the size of the export that the client names; further input waits
   bool unidentified_ = false;  // TLS has begun, but the client's identities have not been read yet
 
-  Buffer input_;  // requests, and small payloads
-  std::size_t input_begin_ = 0;
-  std::size_t input_end_ = 0;
+  Input input_;  // requests, and small payloads
 
   // A write whose payload is being received.
   Request writing_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The transmission phase of a Connection.
 #include <algorithm>
+#include <cstring>
 
 #include "log/log.h"
 #include "nbd/connection.h"
@@ -29,7 +30,7 @@ bool Connection::take_request() {
     end_payload();
     return true;
   }
-  const ByteView in = input_.view().subspan(input_begin_, input_end_ - input_begin_);
+  const ByteView in = input_.view();
   if (in.size() < kRequestBytes) return false;
   const auto request = decode_request(in);
   if (!request) {
@@ -38,7 +39,7 @@ bool Connection::take_request() {
   }
   if (request->command == Command::kWrite) return take_write(*request);
   expect_payload_ = false;
-  input_begin_ += kRequestBytes;
+  input_.take(kRequestBytes);
   ++traffic_.requests;
   if (request->command == Command::kDisconnect) {
     input_ended_ = true;
@@ -55,14 +56,9 @@ bool Connection::take_request() {
 
 /// The file's size is read once for all requests that have arrived together, since it is at most as old as any of them.
 bool Connection::take_write(const Request& request) {
-  const ByteView in = input_.view().subspan(input_begin_, input_end_ - input_begin_).subspan(kRequestBytes);
+  const ByteView in = input_.view().subspan(kRequestBytes);
   if (request.length <= kSmallPayload && in.size() < request.length) {
-    // Make room for all of it, so that it need not be moved again.
-    if (input_.size() - input_begin_ < kRequestBytes + request.length) {
-      std::memmove(input_.data(), input_.data() + input_begin_, input_end_ - input_begin_);
-      input_end_ -= input_begin_;
-      input_begin_ = 0;
-    }
+    input_.make_room(kRequestBytes + request.length);  // for all of it, so that it need not be moved again
     return false;
   }
   const Verdict verdict = export_->judge(request);
@@ -83,7 +79,7 @@ bool Connection::take_write(const Request& request) {
   }
   ++traffic_.requests;
   expect_payload_ = piped;
-  input_begin_ += kRequestBytes + have;
+  input_.take(kRequestBytes + have);
   if (have == request.length) {
     if (verdict.failure != Failure::kNone)
       answer(request, verdict.failure);
