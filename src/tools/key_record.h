@@ -11,7 +11,7 @@ namespace spate::tools {
 
 /// The key's restrictions as words of a line: "uid=1000 gid=1000 ...". `path`: of its directory, if it has one.
 std::string in_words(const UserKey& key, const std::string& path);
-/// A path as it was, from the word that in_words() has made of it.
+/// The path that in_words() has written as `word`.
 std::string path_from_word(std::string word);
 
 /// Adds a line to the record. Without it nobody could tell later which key is whose, so a key that cannot be recorded
