@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "group/record.h"
+
 namespace spate::cluster {
 namespace {
 
@@ -134,6 +136,7 @@ ServerId World::leader() {
 
 bool World::is_whole() {
   const auto metas = meta_servers();
+  if (metas.size() > 1 && !all_serve()) return false;
   const auto holds_all = [&](ServerId id) {
     ServerProcess* const process = server(id);
     if (process == nullptr || !process->serving()) return false;
@@ -142,6 +145,15 @@ bool World::is_whole() {
   };
   const ServerProcess* const first = server(leader());
   return first != nullptr && first->leads() && std::all_of(metas.begin(), metas.end(), holds_all);
+}
+
+/// Whether the coordinator's record says so of all meta servers, and the server that it names leads. A server that it
+/// no longer names may still believe that it leads.
+bool World::all_serve() {
+  const coord::Snapshot seen = coordination_.read(group::record_key(0));
+  if (seen.records.empty()) return false;
+  const auto record = group::decode_group_record(seen.records.front().value);
+  return record && record->serving() == meta_servers().size() && record->primary == leader();
 }
 
 /// Restarts members that have resigned, as the daemon's first process does.

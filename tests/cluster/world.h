@@ -80,7 +80,7 @@ class World {
   bool paused(ServerId id) const { return machines_.at(id).paused; }
   /// The leading meta server; if there is none, the last one that led.
   ServerId leader();
-  /// Whether a meta server leads and all others hold the same.
+  /// Whether a meta server leads and all others hold the same, so that any one of them may lose what it has not synced.
   bool is_whole();
   coord::SimService& coordination() { return coordination_; }
   const ServerSettings& settings() const { return settings_; }
@@ -116,6 +116,7 @@ class World {
   ClusterMap make_map(const WorldOptions& options) const;
   void make_machine(const ServerEntry& entry, const WorldOptions& options);
   std::unique_ptr<ServerDisks> make_disks(const ServerEntry& entry, const WorldOptions& options);
+  bool all_serve();
   bool step_all();
   bool is_paused(const Process& process) const;
   bool act();
