@@ -56,7 +56,8 @@ job::Task<Result<void>> LocalLog::tail_is_known() {
   const Bytes boot_key = trove::group_key(GroupKey::kBoot);
   const Bytes boot = number(boot_);
   write.put(boot_key, boot);
-  const auto done = co_await write.commit(trove::Durability::kProcess);
+  // Durable in a new store, so that a store that has been in use is never taken for a new or a lost one.
+  const auto done = co_await write.commit(is_new_ ? trove::Durability::kMachine : trove::Durability::kProcess);
   if (done.status != Errc::kOk) co_return failed(done.status);
   tail_unknown_ = false;
   is_new_ = false;

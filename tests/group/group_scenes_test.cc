@@ -101,6 +101,25 @@ TEST_F(GroupScene, TheOnlyMemberThatServesDoesNotLeadWithAnEmptyStore) {
   EXPECT_FALSE(run_until([&] { return leader().has_value(); }, seconds(180))) << "a member leads";
 }
 
+/// What is left of its log does not say that it has begun to lead. It holds all there is, so it has not lost its store.
+TEST_F(GroupScene, MembersThatLosePowerAsTheyBeginToLeadTakeUpTheirWork) {
+  std::uint32_t begun = 0;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    world_.reset();
+    world_ = std::make_unique<GroupWorld>(GroupWorldOptions{seed, 2, 0, Defect::kNone});
+    world_->supervise();
+    ASSERT_TRUE(run_until([this] { return world_->record()->epoch > 1; }, seconds(20))) << "seed " << seed;
+    run_for(milliseconds(seed % 4 == 0 ? 0 : world_->random().below(100)));
+    begun += leader().has_value() ? 1 : 0;
+    for (const std::uint32_t member : {0U, 1U}) world_->crash(member);
+    for (const std::uint32_t member : {0U, 1U}) world_->start(member);
+    ASSERT_TRUE(run_until([this] { return leader() && all_serve(); }, seconds(60))) << "nobody leads, seed " << seed;
+    number_ = 0;
+    ASSERT_TRUE(increment(true).has_value()) << "seed " << seed;
+  }
+  EXPECT_GT(begun, 10U);
+}
+
 /// A client that reaches the old primary alone has to ask the others. It cannot know that the old one only waits.
 TEST_F(GroupScene, APrimaryThatReachesNeitherTheOthersNorTheCoordinatorSendsItsClientsAway) {
   make(3);
