@@ -36,7 +36,7 @@ class HeavyHitters {
   /// `begun`: the moment from which the times in the results count.
   HeavyHitters(MonoTime begun, std::size_t most) : begun_(begun), halved_(begun), most_(most) {}
 
-  /// `about()` makes the description of a new key. Constant time, except for a new key (O(most)).
+  /// `about()` makes the description of a new key. Constant time; for a new key O(log most), averaged over many calls.
   template <typename MakeAbout>
   void note(Key key, const Served& served, MonoTime now, MakeAbout about) {
     halve(now);
@@ -45,6 +45,8 @@ class HeavyHitters {
       const double weight = entries_.size() >= most_ ? drop_least() : 0;
       found = entries_.emplace(key, Entry{about(), {}, weight}).first;
       found->second.about.since_ns = since_begin(now);
+      bounds_.push_back({weight, key});
+      std::push_heap(bounds_.begin(), bounds_.end(), heavier);
     }
     add(found->second.counts.at(static_cast<std::size_t>(served.kind)),
         {1, served.failed ? 1U : 0U, static_cast<std::uint64_t>(std::max(served.time, Duration(0)).count()),
@@ -74,21 +76,37 @@ class HeavyHitters {
     double weight = 0;
   };
 
+  /// A weight that a key has at least.
+  struct Bound {
+    double weight = 0;
+    Key key;
+  };
+  static bool heavier(const Bound& a, const Bound& b) { return a.weight > b.weight; }
+
   static void add(wire::LoadCounts& sum, const wire::LoadCounts& more) {
     sum.requests += more.requests;
     sum.failed += more.failed;
     sum.time_ns += more.time_ns;
     sum.bytes += more.bytes;
   }
-  /// Removes the key with the least weight, adds its counts to those of the others, and returns the weight.
+  /// Removes the key with the least weight, adds its counts to those of the others, and returns the weight. Corrects
+  /// the least bound until it is the weight of its key: every other key then has at least this weight.
   double drop_least() {
-    const auto least = std::min_element(entries_.begin(), entries_.end(),
-                                        [](const auto& a, const auto& b) { return a.second.weight < b.second.weight; });
-    const double weight = least->second.weight;
-    for (std::size_t i = 0; i < others_.size(); ++i) add(others_.at(i), least->second.counts.at(i));
-    entries_.erase(least);
-    ++dropped_;
-    return weight;
+    for (;;) {
+      std::pop_heap(bounds_.begin(), bounds_.end(), heavier);
+      const auto least = entries_.find(bounds_.back().key);
+      const double weight = least->second.weight;
+      if (weight > bounds_.back().weight) {
+        bounds_.back().weight = weight;
+        std::push_heap(bounds_.begin(), bounds_.end(), heavier);
+        continue;
+      }
+      bounds_.pop_back();
+      for (std::size_t i = 0; i < others_.size(); ++i) add(others_.at(i), least->second.counts.at(i));
+      entries_.erase(least);
+      ++dropped_;
+      return weight;
+    }
   }
   void halve(MonoTime now) {
     const auto times = (now - halved_) / kHalfLife;
@@ -96,12 +114,14 @@ class HeavyHitters {
     halved_ = halved_ + kHalfLife * times;
     const double part = std::exp2(-static_cast<double>(std::min<std::int64_t>(times, 1000)));
     for (auto& [key, entry] : entries_) entry.weight *= part;
+    for (Bound& bound : bounds_) bound.weight *= part;  // keeps their order
   }
 
   const MonoTime begun_;
   MonoTime halved_;
   const std::size_t most_;
   std::unordered_map<Key, Entry> entries_;
+  std::vector<Bound> bounds_;  // a heap with the least first; one for each entry
   Counts others_{};
   std::uint64_t dropped_ = 0;
 };
