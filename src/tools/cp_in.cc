@@ -74,7 +74,7 @@ struct SmallFile {
   std::size_t size = 0;
 };
 
-/// Nothing if the file has grown beyond its size.
+/// Reads a regular file. Nothing if it has grown beyond its size.
 Result<std::optional<SmallFile>> read_whole(int fd, const struct stat& st) {
   const auto expected = static_cast<std::size_t>(st.st_size);
   SmallFile whole{std::unique_ptr<std::byte[]>(new std::byte[expected + 1]), 0};
@@ -82,8 +82,9 @@ Result<std::optional<SmallFile>> read_whole(int fd, const struct stat& st) {
     const ssize_t n = ::read(fd, whole.data.get() + whole.size, expected + 1 - whole.size);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return errno_error(errno, "read");
-    if (n == 0) return std::optional<SmallFile>(std::move(whole));
     whole.size += static_cast<std::size_t>(n);
+    // A read of a regular file ends before its room is full only at the file's end.
+    if (n == 0 || whole.size == expected) return std::optional<SmallFile>(std::move(whole));
   }
   if (::lseek(fd, 0, SEEK_SET) != 0) return errno_error(errno, "seek");
   return std::optional<SmallFile>();

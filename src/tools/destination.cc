@@ -24,11 +24,16 @@ Error cannot_make(Error error, const Destination& destination) {
   return std::move(error).within("spate:" + destination.to);
 }
 
+bool keeps_owners() {
+  static const bool root = ::geteuid() == 0;  // a copy of a small file would ask the kernel three times
+  return root;
+}
+
 wire::NewAttributes attributes_for_copy(const Owned& source) {
   wire::NewAttributes attributes;
   constexpr std::uint32_t kPlain = 01777;
   attributes.mode = source.mode & kPlain;
-  if (::geteuid() == 0) {
+  if (keeps_owners()) {
     attributes.uid = source.uid;
     attributes.gid = source.gid;
   }

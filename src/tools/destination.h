@@ -37,6 +37,9 @@ struct Owned {
 
 inline Owned owner_of(const Attributes& a) { return {a.mode, a.uid, a.gid}; }
 
+/// Whether copies get the owner of their source: only root may give files to other users.
+bool keeps_owners();
+
 /// A name in a directory.
 wire::NamePath name_in(Handle directory, std::string name);
 

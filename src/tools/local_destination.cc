@@ -46,12 +46,17 @@ Result<void> remove_access_list(const LocalFile& local, const CopySource& file) 
   return errno_error(errno, "access list of " + file.to + ", to which nothing was written");
 }
 
-/// Restricts mode and owner of an existing file to the new ones before any data is written.
-Result<void> narrow(const LocalFile& local, const struct stat& st, const CopySource& file) {
+/// Restricts mode and owner of a file to the new ones before any data is written.
+Result<void> narrow(LocalFile& local, const struct stat& st, const CopySource& file) {
   const Attributes& a = file.attributes;
   SPATE_TRY(std::ignore, remove_access_list(local, file));
-  if (::geteuid() == 0 && (st.st_uid != a.uid || st.st_gid != a.gid) && ::fchown(local.fd.get(), a.uid, a.gid) != 0)
-    return errno_error(errno, "owner of " + file.to);
+  local.uid = st.st_uid;
+  local.gid = st.st_gid;
+  if (keeps_owners() && (st.st_uid != a.uid || st.st_gid != a.gid)) {
+    if (::fchown(local.fd.get(), a.uid, a.gid) != 0) return errno_error(errno, "owner of " + file.to);
+    local.uid = a.uid;
+    local.gid = a.gid;
+  }
   if ((st.st_mode & ~a.mode & kForOthers) == 0) return {};
   if (::fchmod(local.fd.get(), st.st_mode & a.mode & 0777U) != 0)
     return errno_error(errno, "mode of " + file.to + ", to which nothing was written");
@@ -67,11 +72,10 @@ int open_for_writing(const LocalPlace& place) {
   return ::openat(place.at(), place.c_str(), kHow | O_EXCL | O_NOFOLLOW, 0600);
 }
 
-Result<void> finish(int fd, const Attributes& a, const std::string& to) {
+/// `uid`, `gid`: the owner that the copy has.
+Result<void> finish(int fd, std::uint32_t uid, std::uint32_t gid, const Attributes& a, const std::string& to) {
   const timespec times[2] = {spec(a.atime), spec(a.mtime)};
-  struct stat st{};
-  if (::fstat(fd, &st) != 0 || ::fchmod(fd, owner_of(a).mode_for(st.st_uid, st.st_gid)) != 0 ||
-      ::futimens(fd, times) != 0)
+  if (::fchmod(fd, owner_of(a).mode_for(uid, gid)) != 0 || ::futimens(fd, times) != 0)
     return errno_error(errno, "attributes of " + to);
   return {};
 }
@@ -106,7 +110,15 @@ Result<LocalFile> open_local(const CopySource& file) {
 
 Result<void> finish_local(const LocalFile& local, const CopySource& file) {
   if (!local.regular) return {};
-  return finish(local.fd.get(), file.attributes, file.to);
+  std::uint32_t uid = local.uid;
+  std::uint32_t gid = local.gid;
+  if ((file.attributes.mode & 06000U) != 0) {  // for the owner that the file has now
+    struct stat st{};
+    if (::fstat(local.fd.get(), &st) != 0) return errno_error(errno, "attributes of " + file.to);
+    uid = st.st_uid;
+    gid = st.st_gid;
+  }
+  return finish(local.fd.get(), uid, gid, file.attributes, file.to);
 }
 
 Result<void> make_symlink_here(const CopySource& link, const std::string& target) {
@@ -141,9 +153,11 @@ Result<UniqueFd> make_directory_here(const CopySource& directory) {
 }
 
 Result<void> finish_folder(const LocalFolder& folder, const Attributes& source, const std::string& to) {
-  if (::geteuid() == 0 && ::fchown(folder.fd.get(), source.uid, source.gid) != 0)
+  if (keeps_owners() && ::fchown(folder.fd.get(), source.uid, source.gid) != 0)
     return errno_error(errno, "owner of " + to);
-  return finish(folder.fd.get(), source, to);
+  struct stat st{};
+  if (::fstat(folder.fd.get(), &st) != 0) return errno_error(errno, "attributes of " + to);
+  return finish(folder.fd.get(), st.st_uid, st.st_gid, source, to);
 }
 
 }  // namespace spate::tools

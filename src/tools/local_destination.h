@@ -46,7 +46,9 @@ struct CopySource {
 /// The destination of a file's data.
 struct LocalFile {
   UniqueFd fd;
-  bool regular = false;  // false: a device or a fifo: it has no size, and keeps its mode and times
+  bool regular = false;   // false: a device or a fifo: it has no size, and keeps its mode and times
+  std::uint32_t uid = 0;  // of a regular file, after open_local()
+  std::uint32_t gid = 0;
 };
 
 /// Opens the copy of a file. An existing one gets its final owner at once and loses the rights of others and its access

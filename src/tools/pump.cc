@@ -55,9 +55,12 @@ bool all_zero(ByteView memory) {
          (memory.front() == std::byte{0} && std::memcmp(memory.data(), memory.data() + 1, memory.size() - 1) == 0);
 }
 
-/// Writes the piece, but seeks over its blocks of zeros.
-Result<void> write_sparse(int fd, ByteView piece) {
+/// Writes the piece, but seeks over its blocks of zeros. Yields the end of its last data,
+/// counted from the piece's begin.
+Result<std::size_t> write_sparse(int fd, ByteView piece) {
   constexpr std::size_t kSparseBlock = 64U << 10U;
+  std::size_t done = 0;
+  std::size_t data_end = 0;
   while (!piece.empty()) {
     std::size_t run = 0;
     const bool hole = all_zero(piece.first(std::min(kSparseBlock, piece.size())));
@@ -70,15 +73,25 @@ Result<void> write_sparse(int fd, ByteView piece) {
       return errno_error(errno, "seek");
     }
     piece = piece.subspan(run);
+    done += run;
+    if (!hole) data_end = done;
   }
-  return {};
+  return data_end;
 }
 
 /// The local source or destination of a file's data.
 struct LocalEnd {
   int fd = -1;
   bool sparse = false;
+  std::uint64_t data_end = 0;  // of a destination: where the data that was written ends; a hole may follow
 };
+
+Result<void> write_piece(LocalEnd& to, std::uint64_t offset, ByteView data) {
+  if (!to.sparse) return write_fully(to.fd, data);
+  SPATE_TRY(const std::size_t data_end, write_sparse(to.fd, data));
+  if (data_end > 0) to.data_end = offset + data_end;
+  return {};
+}
 
 /// A buffer and the request that uses it.
 struct Piece {
@@ -292,7 +305,7 @@ job::Task<void> read_ahead(Pieces& pieces, Holes& holes, Length length, std::uin
   }
 }
 
-job::Task<Result<std::uint64_t>> copy_out(client::File& file, Pieces& pieces, LocalEnd to, Progress& progress) {
+job::Task<Result<std::uint64_t>> copy_out(client::File& file, Pieces& pieces, LocalEnd& to, Progress& progress) {
   std::uint64_t asked = 0;
   std::uint64_t done = 0;
   const Length length = length_of(file);
@@ -307,7 +320,7 @@ job::Task<Result<std::uint64_t>> copy_out(client::File& file, Pieces& pieces, Lo
     done = piece->offset;
     const auto n = static_cast<std::size_t>(*piece->moved);
     const ByteView data = std::as_const(piece->buffer).view().first(n);
-    SPATE_CO_TRY(std::ignore, to.sparse ? write_sparse(to.fd, data) : write_fully(to.fd, data));
+    SPATE_CO_TRY(std::ignore, write_piece(to, done, data));
     done += n;
     progress.bytes += n;
     const bool end = n < piece->size;
@@ -330,11 +343,12 @@ job::Task<Result<std::uint64_t>> pump_in(client::File& file, int fd, bool sparse
 job::Task<Result<std::uint64_t>> pump_out(client::File& file, int fd, bool sparse, Progress& progress) {
   const Length length = length_of(file);
   Pieces pieces(file, length.certain ? std::clamp<std::size_t>(length.bytes, 1, kPiece) : kPiece);
-  const LocalEnd to{fd, sparse};
+  LocalEnd to{fd, sparse};
   auto copied = co_await copy_out(file, pieces, to, progress);
   co_await pieces.abandon();
   if (!copied) co_return copied;
-  if (sparse && ::ftruncate(fd, static_cast<off_t>(*copied)) != 0) co_return errno_error(errno, "truncate");
+  const bool hole_at_end = sparse && to.data_end != *copied;
+  if (hole_at_end && ::ftruncate(fd, static_cast<off_t>(*copied)) != 0) co_return errno_error(errno, "truncate");
   co_return copied;
 }
 
