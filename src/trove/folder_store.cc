@@ -86,13 +86,20 @@ Result<FolderStore::Datafile> FolderStore::open(const DatafileId& id, bool creat
   make_room(max_open_ - 1, true);
   const std::lock_guard lock(stripe(id));
   if (Datafile datafile = find(id)) return datafile;
-  UniqueFd fd = open_file(id, 0);
-  if (fd) return adopt(id, std::move(fd), false);
-  if (errno != ENOENT || !create) return open_error(errno);
-  // A file that this process makes has no history: its counter begins at the first change.
-  fd = open_file(id, O_CREAT | O_EXCL);
-  if (fd) return adopt(id, std::move(fd), true);
-  return errno == ENOENT ? Errc::kCorrupt : open_error(errno);  // ENOENT now: the hashed folder itself is missing
+  // Whoever writes many new files would otherwise look for each of them first.
+  const bool make_first = create && makes_.load(std::memory_order_relaxed);
+  for (const bool make : {make_first, !make_first}) {
+    if (make && !create) break;
+    // A file that this process makes has no history: its counter begins at the first change.
+    UniqueFd fd = open_file(id, make ? O_CREAT | O_EXCL : 0);
+    if (fd) {
+      if (create) makes_.store(make, std::memory_order_relaxed);
+      return adopt(id, std::move(fd), make);
+    }
+    if (make && errno == ENOENT) return Errc::kCorrupt;  // the hashed folder itself is missing
+    if (errno != (make ? EEXIST : ENOENT)) return open_error(errno);
+  }
+  return open_error(errno);
 }
 
 Result<FolderStore::Datafile> FolderStore::try_open(const DatafileId& id) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <list>
 #include <mutex>
 #include <unordered_map>
@@ -63,6 +64,7 @@ class FolderStore final : public DatafileStore {
   TargetFolder& folder_;
   ChangeRecords* const records_;
   const std::size_t max_open_;
+  std::atomic<bool> makes_{false};  // the last open that might make a file has made one
   std::array<std::mutex, 64> stripes_;
   mutable std::mutex mutex_;
   Order order_;                                              // guarded by mutex_; most recent first

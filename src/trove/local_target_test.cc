@@ -170,6 +170,23 @@ TEST_F(LocalTargetTest, KeepsToItsLimitOfOpenDatafiles) {
   for (std::uint64_t i = 1; i <= 50; ++i) EXPECT_EQ(stat(*target, id(i)).change_counter, counters[i - 1]);
 }
 
+/// After a new datafile the store guesses that the next one is new, too.
+TEST_F(LocalTargetTest, ADatafileBetweenNewOnesKeepsItsHistory) {
+  const auto target = open(1);  // so that each of them is opened again
+  std::uint64_t counter = write(*target, id(1), kPast).stat.change_counter;
+  const std::uint64_t step = write(*target, id(1), kPast).stat.change_counter - counter;  // of one write
+  counter = write(*target, id(1), kPast).stat.change_counter;
+  for (std::uint64_t next = 2; next < 6; ++next) {
+    const std::uint64_t first = write(*target, id(next), kPast).stat.change_counter;
+    EXPECT_LT(first, counter);
+    const std::uint64_t again = write(*target, id(1), kPast).stat.change_counter;
+    EXPECT_EQ(again, counter + step) << "after " << next;
+    counter = again;
+    EXPECT_EQ(write(*target, id(next), kPast).stat.change_counter, first + step) << "of " << next;
+    counter = write(*target, id(1), kPast).stat.change_counter;
+  }
+}
+
 TEST_F(LocalTargetTest, ListingsLeaveOutNamesThatAreNotOfDatafiles) {
   const std::shared_ptr<LocalTarget> target = open();
   write(*target, id(1), kPast);

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How many system calls `spate cp -r` needs for each small file."""
+"""How many system calls `spate cp -r` and the io servers need for each small file."""
 import os
 import shutil
+import signal
 import subprocess
 
 from cluster import SPATE, Cluster, check, skip
@@ -25,6 +26,17 @@ def traced(fs, *args):
     return counts(out)
 
 
+def traced_server(fs, server, work):
+    """Runs `work` and returns the system calls of the server meanwhile."""
+    out = fs.root + "/calls-server"
+    tracer = subprocess.Popen([STRACE, "-f", "-c", "-o", out, "-p", str(fs.pids()[server])], stderr=subprocess.PIPE)
+    check("attached" in tracer.stderr.readline().decode(), "strace has not attached")
+    work()
+    tracer.send_signal(signal.SIGINT)
+    tracer.communicate(timeout=60)
+    return counts(out)
+
+
 def at_most(calls, most, what):
     """Checks that no call is made more often than `most` says for each file; a few calls belong to the command itself."""
     for name, each in most.items():
@@ -43,6 +55,9 @@ def each_file_costs_few_calls(fs):
     at_most(traced(fs, "cp", "-r", "spate:/a", fs.root + "/out"),
             {"newfstatat": 1, "ftruncate": 0, "geteuid": 0, "fchmod": 1, "utimensat": 1, "fchown": 0, "close": 1}, "cp -r out")
     subprocess.run(["diff", "-r", tree, fs.root + "/out"], check=True)
+    # The io server does not look for each new datafile before it makes it.
+    calls = traced_server(fs, 2, lambda: fs.spate("cp", "-r", tree, "spate:/b"))
+    at_most(calls, {"openat": 1}, "the io server")
 
 
 if not STRACE or subprocess.run([STRACE, "-o", "/dev/null", "true"], stderr=subprocess.DEVNULL).returncode != 0:
