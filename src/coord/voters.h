@@ -30,6 +30,8 @@ class Voters {
   virtual ~Voters() = default;
 
   virtual job::Task<Result<std::vector<Voter>>> list(job::StopToken stop) = 0;
+  /// Asks the member at this client URL, and no other one. kTryAgain: it runs, and has no contact with a majority.
+  virtual job::Task<Result<void>> check(std::string client_url, job::StopToken stop) = 0;
   /// Adds a learner, so that the number of votes that a decision needs does not grow before the member runs.
   virtual job::Task<Result<void>> add(std::string peer_url, job::StopToken stop) = 0;
   /// Gives a learner a vote. kTryAgain too while it lacks records.

@@ -10,8 +10,8 @@
 #include "tools/commands.h"
 #include "tools/coord_restore.h"
 #include "tools/etcd_members.h"
-#include "tools/probe.h"
 #include "tools/text.h"
+#include "tools/voters.h"
 
 namespace spate::tools {
 namespace {
@@ -38,11 +38,10 @@ Result<void> open_cluster(Context& context, Cluster& cluster) {
   return {};
 }
 
-std::string state_of(const coord::Voter& voter) {
+std::string state_of(Cluster& cluster, const coord::Voter& voter) {
   if (voter.name.empty()) return "not started yet";
-  const std::string host = voter.client_url.substr(std::min(voter.client_url.find("://"), voter.client_url.size()));
-  return std::string(answers({"tcp" + host}) ? "up" : "DOWN nobody listens there") +
-         (voter.learner ? ", no vote yet" : "");
+  const std::string problem = problem_of(cluster.executor.run(cluster.voters->check(voter.client_url, {})));
+  return (problem.empty() ? "up" : "DOWN " + problem) + (voter.learner ? ", no vote yet" : "");
 }
 
 /// A member of etcd, as `etcdctl member list` shows it.
@@ -56,7 +55,7 @@ int list_voters(Context& context) {
   nlohmann::json rows = nlohmann::json::array();
   for (const coord::Voter& voter : *voters) {
     const std::string url = voter.client_url.empty() ? voter.peer_url : voter.client_url;
-    const std::string state = state_of(voter);
+    const std::string state = state_of(cluster, voter);
     const std::string id = id_text(voter);
     if (!context.json)
       print(fmt::format("{:<16} {:<16} {:<28} {}\n", id, printable(voter.name), printable(url), state));

@@ -12,6 +12,7 @@
 #include "tools/name_space.h"
 #include "tools/own_address.h"
 #include "tools/probe.h"
+#include "tools/voters.h"
 
 namespace spate::tools {
 namespace {
@@ -26,7 +27,7 @@ Result<std::optional<DoctorSubject>> subject_of(Context& context, assembly::Clie
   SPATE_TRY(const auto loaded, config::load_file(*file, std::move(overrides)));
   DoctorSubject subject;
   std::ranges::copy_if(loaded.config.servers, std::back_inserter(subject.servers), belongs_here);
-  subject.coordinator = loaded.config.meta.coordinator;
+  if (!loaded.config.meta.coordinator.empty()) subject.voters = look_at_voters(loaded.config);
   return std::optional(std::move(subject));
 }
 
@@ -88,7 +89,8 @@ Command make_doctor() {
   command.summary = "find problems of this machine, and say what to do";
   command.details =
       "Looks at limits, locked memory, io_uring, FUSE, the clock, shared memory and RDMA devices, and at the ports\n"
-      "and stores of the servers of this machine, running or not. It changes nothing. -q prints problems only. A\n"
+      "and stores of the servers of this machine, running or not. With several meta servers it also asks each member\n"
+      "of etcd. It changes nothing. -q prints problems only. A\n"
       "warning costs speed, or will become a problem later. A failure means that something does not work; the exit\n"
       "code is 1.";
   command.run = run_doctor;

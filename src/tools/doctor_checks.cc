@@ -184,19 +184,23 @@ void check_server(const Machine& machine, const config::ServerConfig& server, st
   if (!server.keyval.empty()) out.push_back(check_store(machine, server, server.keyval));
 }
 
-/// Checks that most members of the etcd cluster listen: without a majority, no server can replace a dead meta server.
-Diagnosis check_coordinator(const Machine& machine, const std::vector<std::string>& urls) {
-  const auto up = static_cast<std::size_t>(std::ranges::count_if(urls, [&](const std::string& url) {
-    return machine.listens(url.substr(std::min(url.find("://") + 3, url.size())));
-  }));
-  const std::string what = fmt::format("{} of {} members of etcd listen", up, urls.size());
-  if (up == urls.size()) return ok("coordinator", what);
-  const std::string advice =
-      machine.has_program("etcd")
-          ? "start the others: `spate up`, or `systemctl start spate-coord` on their machines"
-          : "start the others; on this machine the program etcd is missing (package etcd-server)";
-  if (up * 2 > urls.size()) return {"coordinator", Verdict::kWarning, what + ", and one less would be too few", advice};
-  return {"coordinator", Verdict::kFailure, what + ": no meta server takes the place of one that ends", advice};
+/// Checks the members of etcd: without a majority, no server can replace a dead meta server.
+Diagnosis check_coordinator(const std::vector<VoterState>& voters) {
+  std::size_t votes = 0;
+  std::size_t up = 0;
+  std::string problems;
+  for (const VoterState& voter : voters) {
+    votes += voter.votes ? 1 : 0;
+    up += voter.votes && voter.problem.empty() ? 1 : 0;
+    if (!voter.problem.empty()) problems += fmt::format("; {}: {}", shown_voter(voter), voter.problem);
+  }
+  const std::string what = fmt::format("{} of {} members of etcd answer", up, votes) + problems;
+  if (problems.empty()) return ok("coordinator", what);
+  const std::string advice = advice_for(voters);
+  if (up * 2 <= votes)
+    return {"coordinator", Verdict::kFailure, what + ": no meta server takes the place of one that ends", advice};
+  const bool at_the_edge = (up - 1) * 2 <= votes;
+  return {"coordinator", Verdict::kWarning, what + (at_the_edge ? ", and one less would be too few" : ""), advice};
 }
 
 }  // namespace
@@ -212,7 +216,7 @@ std::vector<Diagnosis> examine(const Machine& machine, const std::optional<Docto
                                 check_rdma(machine, subject)};
   if (!subject) return all;
   for (const config::ServerConfig& server : subject->servers) check_server(machine, server, all);
-  if (!subject->coordinator.empty()) all.push_back(check_coordinator(machine, subject->coordinator));
+  if (!subject->voters.empty()) all.push_back(check_coordinator(subject->voters));
   return all;
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "config/filesystem_config.h"
+#include "tools/voters.h"
 
 namespace spate::tools {
 
@@ -43,8 +44,6 @@ class Machine {
   /// Which program listens at a server's TCP address: none, that server, or another one. kRefused: this user may not
   /// listen there.
   virtual Port port(const config::ServerConfig& server, const std::string& url) const = 0;
-  /// Whether somebody listens at "HOST:PORT".
-  virtual bool listens(const std::string& address) const = 0;
 };
 
 enum class Verdict : std::uint8_t { kOk, kWarning, kFailure };
@@ -59,7 +58,7 @@ struct Diagnosis {
 /// The servers of a file system that belong on this machine.
 struct DoctorSubject {
   std::vector<config::ServerConfig> servers;
-  std::vector<std::string> coordinator = {};  // the file system's meta.coordinator
+  std::vector<VoterState> voters = {};  // the members of the file system's etcd
 };
 
 /// All checks, in the order in which they are shown. Without a subject, the checks of ports and stores are left out.

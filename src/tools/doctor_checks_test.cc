@@ -14,6 +14,7 @@ namespace spate::tools {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 Error refusal() { return Error::told(Errc::kNotFound, "refused"); }
 
@@ -47,10 +48,6 @@ struct FakeMachine final : Machine {
     return found->second;
   }
   Port port(const config::ServerConfig&, const std::string&) const override { return state; }
-  std::vector<std::string> listeners;
-  bool listens(const std::string& address) const override {
-    return std::ranges::find(listeners, address) != listeners.end();
-  }
 };
 
 std::optional<DoctorSubject> server_at(const std::string& url) {
@@ -169,18 +166,46 @@ TEST(Doctor, ARunningServersPortMayLieInTheRangeOfOutgoingConnections) {
     EXPECT_EQ(diagnosis.verdict, Verdict::kOk) << diagnosis.check << ": " << diagnosis.what;
 }
 
-TEST(DoctorChecks, MembersOfEtcdThatDoNotListenAreCounted) {
-  FakeMachine machine;
+Diagnosis of_voters(std::vector<VoterState> voters) {
+  const FakeMachine machine;
   auto subject = server_at("tcp://a:7400");
-  subject->coordinator = {"https://a:1", "https://b:1", "https://c:1"};
-  const auto verdict = [&](std::vector<std::string> listeners) {
-    machine.listeners = std::move(listeners);
-    return examine(machine, subject).back().verdict;
-  };
-  EXPECT_EQ(verdict({"a:1", "b:1", "c:1"}), Verdict::kOk);
-  EXPECT_EQ(verdict({"a:1", "c:1"}), Verdict::kWarning);
-  EXPECT_EQ(verdict({"b:1"}), Verdict::kFailure);
-  EXPECT_EQ(examine(machine, subject).back().check, "coordinator");
+  subject->voters = std::move(voters);
+  return examine(machine, subject).back();
+}
+
+const VoterState kUp{"etcd-1", "https://a:1"};
+const VoterState kDead{"etcd-2", "https://b:1", true, true, "it does not answer"};
+const VoterState kNew{"", "https://c:2", false, false, "it has not started yet"};
+
+TEST(DoctorChecks, MembersOfEtcdThatDoNotAnswerAreCounted) {
+  EXPECT_EQ(of_voters({kUp, kUp, kUp}).verdict, Verdict::kOk);
+  EXPECT_EQ(of_voters({kUp, kUp, kDead}).verdict, Verdict::kWarning);
+  EXPECT_EQ(of_voters({kUp, kDead, kDead}).verdict, Verdict::kFailure);
+  EXPECT_EQ(of_voters({kUp, kDead}).verdict, Verdict::kFailure);
+  EXPECT_EQ(of_voters({kUp, kDead}).check, "coordinator");
+  EXPECT_THAT(of_voters({kUp, kUp, kDead}).what, HasSubstr("one less would be too few"));
+  EXPECT_THAT(of_voters({kUp, kUp, kUp, kUp, kDead}).what, Not(HasSubstr("too few")));
+}
+
+TEST(DoctorChecks, AMemberOfEtcdThatDoesNotAnswerIsNamed) {
+  const Diagnosis found = of_voters({kUp, kUp, kDead});
+  EXPECT_THAT(found.what, HasSubstr("2 of 3 members of etcd answer; etcd-2 (https://b:1): it does not answer"));
+  EXPECT_THAT(found.advice, HasSubstr("`spate up` on the machine of etcd-2 (https://b:1)"));
+  EXPECT_THAT(found.advice, HasSubstr("`spate coord remove etcd-2`"));
+}
+
+TEST(DoctorChecks, AMemberOfEtcdThatHasNotStartedDoesNotCount) {
+  const Diagnosis found = of_voters({kUp, kUp, kUp, kNew});
+  EXPECT_THAT(found.what, HasSubstr("3 of 3 members of etcd answer; https://c:2: it has not started yet"));
+  EXPECT_THAT(found.advice, HasSubstr("`spate coord remove https://c:2`"));
+}
+
+/// A machine without certificates for etcd knows no names.
+TEST(DoctorChecks, AMemberOfEtcdWithoutANameIsShownByItsAddress) {
+  const Diagnosis found = of_voters({kUp, kUp, {"", "https://b:1", true, true, "nobody listens there"}});
+  EXPECT_THAT(found.what, HasSubstr("; https://b:1: nobody listens there"));
+  EXPECT_THAT(found.advice, HasSubstr("`spate up` on the machine of https://b:1"));
+  EXPECT_THAT(found.advice, Not(HasSubstr("remove")));
 }
 
 }  // namespace

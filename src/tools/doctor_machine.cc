@@ -119,7 +119,6 @@ class SystemMachine final : public Machine {
     if (tried.error != EADDRINUSE) return Port::kRefused;
     return answers_(server) ? Port::kServer : Port::kOther;
   }
-  bool listens(const std::string& address) const override { return tools::answers({"tcp://" + address}); }
 
  private:
   const std::function<bool(const config::ServerConfig&)> answers_;

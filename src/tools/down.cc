@@ -26,6 +26,7 @@
 #include "tools/server_control.h"
 #include "tools/text.h"
 #include "tools/up_down.h"
+#include "tools/voters.h"
 
 namespace spate::tools {
 namespace {
@@ -237,16 +238,19 @@ int tell_dead(Context& context, const std::vector<config::ServerConfig>& dead, s
       fmt::format("{} of {} {} down: ", dead.size(), counted(all, "server"), dead.size() == 1 ? "is" : "are") + how);
 }
 
-/// Adds a row for each member of etcd that the file system asks. False: one is down.
-bool add_coordinator(const assembly::ClientProcess& process, nlohmann::json& list, std::string& text) {
-  bool good = true;
-  for (const std::string& url : process.config().meta.coordinator) {
-    const bool up = answers({"tcp" + url.substr(std::min(url.find("://"), url.size()))});
-    good = good && up;
-    list.push_back({{"etcd", url}, {"up", up}});
-    text += fmt::format("{:<10} {:<8} {:<28} {}\n", "etcd", "coord", url, up ? "up" : "DOWN nobody listens there");
+/// Adds a row for each member of etcd. Returns what to do about those that are down.
+std::string add_coordinator(const assembly::ClientProcess& process, nlohmann::json& list, std::string& text) {
+  if (process.config().meta.coordinator.empty()) return "";
+  const std::vector<VoterState> voters = look_at_voters(process.config());
+  for (const VoterState& voter : voters) {
+    const bool up = voter.problem.empty();
+    nlohmann::json row = {{"etcd", voter.url}, {"name", voter.name}, {"votes", voter.votes}, {"up", up}};
+    if (!up) row["error"] = voter.problem;
+    list.push_back(std::move(row));
+    text += fmt::format("{:<10} {:<8} {:<28} {}{}\n", voter.name.empty() ? "etcd" : voter.name, "coord", voter.url,
+                        up ? "up" : "DOWN " + voter.problem, voter.votes || !up ? "" : ", no vote yet");
   }
-  return good;
+  return advice_for(voters);
 }
 
 /// Adds a row for the groups of targets, if there are any and the meta server answers. False: one lacks a copy.
@@ -305,14 +309,15 @@ int run_status(Context& context, const DownOptions&) {
     }
     list.push_back(std::move(row));
   }
-  if (!add_coordinator(**process, list, text)) code = kExitFailed;
+  const std::string advice = add_coordinator(**process, list, text);
   if (meta_answers && !add_groups(context, **process, io_servers, list, text)) code = kExitFailed;
   if (context.json) {
     context.print_json(list);
   } else {
     print(printable_lines(text));
   }
-  return dead.empty() ? code : tell_dead(context, dead, servers.size());
+  if (!dead.empty()) code = tell_dead(context, dead, servers.size());
+  return advice.empty() ? code : context.tell(advice);
 }
 
 }  // namespace

@@ -86,6 +86,36 @@ class Namer:
         check(sorted(there) == sorted(made), "acknowledged and there differ: %s" % sorted(set(there) ^ set(made))[:10])
 
 
+def voter_is_shown(fs, name, problem, **env):
+    """`spate status` and `spate doctor` name the only member of etcd with a problem, and say what to do."""
+    done = fs.run("status", "--json", env=env)
+    bad = [row for row in json.loads(done.stdout) if "etcd" in row and not row["up"]]
+    check([(row["name"], row["error"]) for row in bad] == [(name, problem)] and done.returncode == 1, "status: exit %d, %s" % (done.returncode, bad))
+    advice = "`spate up` on the machine of %s starts that member" % ("%s (%s)" % (name, bad[0]["etcd"]) if name else bad[0]["etcd"])
+    check(advice in done.stderr, "status says: %s" % done.stderr)
+    found = next(row for row in json.loads(fs.run("doctor", "--json", env=env).stdout) if row["check"] == "coordinator")
+    wanted = "2 of 3 members of etcd answer; %s: %s" % (bad[0]["etcd"] if not name else "%s (%s)" % (name, bad[0]["etcd"]), problem)
+    check(found["verdict"] == "warning" and wanted in found["what"] and advice in found["advice"], "doctor says %s" % found)
+    return bad[0]["etcd"]
+
+
+def without_certificates(fs, url):
+    """A machine of a client has no etcd and no certificates for it: it sees who listens."""
+    check(voter_is_shown(fs, "", "nobody listens there", PATH="/none", SPATE_META_COORDINATOR_TLS=fs.root + "/none") == url, "another address is shown")
+
+
+def a_voter_stands_still(fs):
+    """It accepts connections, and answers nobody. A machine without the program etcd sees that, too."""
+    whole(fs)
+    pid = supervisors(fs)["etcd-3"][1]
+    os.kill(pid, signal.SIGSTOP)
+    voter_is_shown(fs, "etcd-3", "it does not answer")
+    voter_is_shown(fs, "etcd-3", "it does not answer", PATH="/none", SPATE_ETCD="")
+    check(b"etcd-3" in fs.run("status").stdout, "the table does not name it")
+    os.kill(pid, signal.SIGCONT)
+    wait_until(lambda: fs.run("status").returncode == 0, "all members of etcd answer again", 60)
+
+
 def any_process_is_killed(fs):
     """Kills a supervisor, a member of etcd, a backup and the primary, one after the other."""
     namer = Namer(fs, "names")
@@ -98,10 +128,8 @@ def any_process_is_killed(fs):
     os.kill(before["etcd-2"][0], signal.SIGKILL)  # its member ends with it
     wait_until(lambda: not alive(before["etcd-2"][1]), "etcd-2 ends with its supervisor")
     namer.goes_on()
-    check(sum(not row["up"] for row in rows(fs) if "etcd" in row) == 1, "status does not show the member that is gone")
-    done = fs.run("doctor", "--json")
-    found = [row for row in json.loads(done.stdout) if row["check"] == "coordinator"]
-    check(found and found[0]["verdict"] == "warning" and "2 of 3" in found[0]["what"], "doctor says %s" % found)
+    voter_is_shown(fs, "etcd-2", "nobody listens there")
+    without_certificates(fs, next(row["etcd"] for row in rows(fs) if row.get("name") == "etcd-2"))
     for part in ("backup", "leads"):
         whole(fs)
         pid = next(pid for what, pid in parts(fs).values() if what == part)
@@ -302,6 +330,7 @@ def main():
         fs.spate("put", "spate:/a", input=b"kept")
         unauthenticated_peers(fs)
         any_process_is_killed(fs)
+        a_voter_stands_still(fs)
         a_revoked_key_stays_revoked(fs)
         down_and_up(fs)
         etcd_is_lost(fs)

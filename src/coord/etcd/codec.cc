@@ -172,6 +172,15 @@ Result<std::vector<Voter>> members_answer(std::string_view body) {
   return voters;
 }
 
+Result<void> status_answer(std::string_view body) {
+  const Json answer = parse(body);
+  SPATE_TRY(std::ignore, revision_of(answer));
+  if (find(answer, "leader") == nullptr)  // the gateway leaves out numbers that are 0
+    return Error::told(Errc::kTryAgain, "it has no contact with a majority of the members");
+  SPATE_TRY(std::ignore, number_in(answer, "leader"));
+  return {};
+}
+
 std::string error_text(std::string_view body) {
   const std::string text = text_in(parse(body), "error");
   return text.empty() ? "an answer that cannot be read" : text.substr(0, 200);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests and answers of etcd's HTTP gateway (api v3: range, txn and cluster).
+// Requests and answers of etcd's HTTP gateway (api v3: range, txn, cluster and maintenance).
 #pragma once
 
 #include <string>
@@ -30,6 +30,8 @@ Result<Snapshot> range_answer(std::string_view prefix, std::string_view body);
 Result<std::uint64_t> txn_answer(std::string_view body);
 /// The members in the answer to `list`. kProtocol: it is none.
 Result<std::vector<Voter>> members_answer(std::string_view body);
+/// The answer of one member about itself. kTryAgain: it knows no leader, so it has no contact with a majority.
+Result<void> status_answer(std::string_view body);
 /// etcd's message for a request that it did not carry out.
 std::string error_text(std::string_view body);
 

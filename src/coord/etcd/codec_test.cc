@@ -66,6 +66,13 @@ TEST(EtcdCodec, MembersOfTheCluster) {
     EXPECT_ERRC(members_answer(text), Errc::kProtocol) << text;
 }
 
+TEST(EtcdCodec, AMemberWithoutALeaderHasNoContact) {
+  EXPECT_OK(status_answer(R"({"header":{"revision":"3"},"version":"3.4.23","leader":"18446744073709551615"})"));
+  EXPECT_ERRC(status_answer(R"({"header":{"revision":"3"},"version":"3.4.23"})"), Errc::kTryAgain);
+  for (const char* text : {"", "{}", R"({"header":{"revision":"3"},"leader":"x"})"})
+    EXPECT_ERRC(status_answer(text), Errc::kProtocol) << text;
+}
+
 TEST(EtcdCodec, DeeplyNestedAnswerIsRefused) { EXPECT_ERRC(txn_answer(std::string(100'000, '[')), Errc::kProtocol); }
 
 TEST(EtcdCodec, TransactionThatDidNotSucceedIsAConflict) {

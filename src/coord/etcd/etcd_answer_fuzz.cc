@@ -11,6 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::ignore = coord::range_answer("/spate/", body);
   std::ignore = coord::txn_answer(body);
   std::ignore = coord::members_answer(body);
+  std::ignore = coord::status_answer(body);
   std::ignore = coord::error_text(body);
   return 0;
 }

@@ -29,8 +29,12 @@ EtcdCoordinator::EtcdCoordinator(EtcdOptions options, job::Executor& executor)
 
 /// Asks one member. Any answer counts, even a refusal.
 job::Task<Result<HttpAnswer>> EtcdCoordinator::ask(std::string path, std::string body, job::StopToken stop) {
+  std::string url = options_.urls[member_ % options_.urls.size()] + path;
+  return ask_at(std::move(url), std::move(body), std::move(stop));
+}
+
+job::Task<Result<HttpAnswer>> EtcdCoordinator::ask_at(std::string url, std::string body, job::StopToken stop) {
   const auto pending = std::make_shared<Pending>(executor_);
-  const std::string url = options_.urls[member_ % options_.urls.size()] + path;
   http_.post(url, std::move(body), options_.timeout, [this, pending](Result<HttpAnswer> answer) {
     executor_.post([pending, taken = std::move(answer)]() mutable {
       pending->answer = std::move(taken);
@@ -100,6 +104,14 @@ job::Task<Result<std::vector<Voter>>> EtcdCoordinator::list(job::StopToken stop)
   std::string body = "{}";
   SPATE_CO_TRY(const std::string answer, co_await ask_all(std::move(path), std::move(body), stop));
   co_return members_answer(answer);
+}
+
+job::Task<Result<void>> EtcdCoordinator::check(std::string client_url, job::StopToken stop) {
+  std::string url = client_url + "/v3/maintenance/status";
+  std::string body = "{}";
+  SPATE_CO_TRY(const HttpAnswer answer, co_await ask_at(std::move(url), std::move(body), std::move(stop)));
+  if (answer.status != kGood) co_return Error::told(Errc::kTryAgain, "etcd: " + error_text(answer.body));
+  co_return status_answer(answer.body);
 }
 
 job::Task<Result<void>> EtcdCoordinator::add(std::string peer_url, job::StopToken stop) {

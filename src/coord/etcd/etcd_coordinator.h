@@ -32,6 +32,7 @@ class EtcdCoordinator final : public Coordinator, public Voters {
   job::Task<Result<std::uint64_t>> change(Change change, job::StopToken stop) override;
 
   job::Task<Result<std::vector<Voter>>> list(job::StopToken stop) override;
+  job::Task<Result<void>> check(std::string client_url, job::StopToken stop) override;
   job::Task<Result<void>> add(std::string peer_url, job::StopToken stop) override;
   job::Task<Result<void>> promote(std::uint64_t id, job::StopToken stop) override;
   job::Task<Result<void>> remove(std::uint64_t id, job::StopToken stop) override;
@@ -39,6 +40,7 @@ class EtcdCoordinator final : public Coordinator, public Voters {
  private:
   job::Task<Result<std::string>> ask_all(std::string path, std::string body, job::StopToken stop);
   job::Task<Result<HttpAnswer>> ask(std::string path, std::string body, job::StopToken stop);
+  job::Task<Result<HttpAnswer>> ask_at(std::string url, std::string body, job::StopToken stop);
 
   const EtcdOptions options_;
   job::Executor& executor_;

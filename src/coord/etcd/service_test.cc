@@ -116,6 +116,28 @@ TEST_F(EtcdServiceTest, WithoutAQuorumAChangeSoonFailsOrIsUnknown) {
   EXPECT_NE(value_at_last("k"), "1");
 }
 
+/// A member says itself whether it reaches the others; one that stands still accepts connections, and answers nothing.
+TEST_F(EtcdServiceTest, EachMemberIsAskedByItself) {
+  start(3);
+  ASSERT_OK(put("k", "1", 0));
+  const auto voters = executor_.run(coordinator_->list({}));
+  ASSERT_OK(voters);
+  const auto check = [&](const char* name) {
+    const auto found = std::ranges::find(*voters, name, &Voter::name);
+    return executor_.run(coordinator_->check(found->client_url, {}));
+  };
+  EXPECT_OK(check("m0"));
+  members_->pause(1);
+  EXPECT_ERRC(check("m1"), Errc::kTimeout);
+  members_->kill(2);
+  EXPECT_ERRC(check("m2"), Errc::kUnreachable);
+  const MonoTime until = clock_.now() + kStart;
+  while (check("m0") && clock_.now() < until) {  // until it has noticed that it is alone
+  }
+  EXPECT_ERRC(check("m0"), Errc::kTryAgain);
+  members_->resume(1);
+}
+
 TEST_F(EtcdServiceTest, WithoutMembersARequestSoonFails) {
   coordinator_ = std::make_unique<EtcdCoordinator>(EtcdOptions{{"http://127.0.0.1:1"}}, executor_);
   EXPECT_ERRC(read("k"), Errc::kUnreachable);
