@@ -2,8 +2,10 @@
 #include "tools/coord_restore.h"
 
 #include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <ctime>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -13,6 +15,7 @@
 #include "group/channel_link.h"
 #include "group/record.h"
 #include "tools/exit_codes.h"
+#include "tools/text.h"
 
 namespace spate::tools {
 namespace {
@@ -66,20 +69,42 @@ const MemberReport* best_of(const std::vector<MemberReport>& reports) {
   return best;
 }
 
-/// Fails unless each member answers or is in `without`: a silent member may hold changes that the others lack.
-Result<void> check_all_answer(const std::vector<MemberReport>& reports, const std::vector<std::string>& without) {
-  for (const std::string& number : without) {
-    const auto known = std::ranges::find_if(
-        reports, [&](const MemberReport& report) { return std::to_string(report.server.value) == number; });
-    if (known == reports.end())
+/// The meta servers that --without names. kInvalidArgument: a word is no number of a meta server of spate.toml.
+Result<std::vector<ServerId>> gone_servers(const std::vector<std::string>& words,
+                                           const std::vector<ServerId>& members) {
+  std::vector<ServerId> gone;
+  for (const std::string& word : words) {
+    std::uint32_t number = 0;
+    const char* const end = word.data() + word.size();
+    const auto parsed = std::from_chars(word.data(), end, number);
+    if (parsed.ec != std::errc() || parsed.ptr != end)
       return Error::told(Errc::kInvalidArgument,
-                         "--without " + number + ": spate.toml has no meta server with this number");
-    if (known->answer)
-      return Error::told(Errc::kInvalidArgument, "--without " + number + ": this server answers, so it must take part");
+                         "--without takes the number of a meta server, not \"" + printable(word) + "\"");
+    if (std::ranges::find(members, ServerId(number)) == members.end()) {
+      std::vector<std::uint32_t> numbers;
+      for (const ServerId member : members) numbers.push_back(member.value);
+      return Error::told(Errc::kInvalidArgument,
+                         fmt::format("--without {}: spate.toml has no meta server with this number, but {}", number,
+                                     fmt::join(numbers, ", ")));
+    }
+    gone.emplace_back(number);
   }
+  return gone;
+}
+
+bool is_in(const std::vector<ServerId>& servers, ServerId server) {
+  return std::ranges::find(servers, server) != servers.end();
+}
+
+/// Fails unless each member either answers or is in `without`: a silent member may hold changes that the others lack.
+Result<void> check_all_answer(const std::vector<MemberReport>& reports, const std::vector<ServerId>& without) {
   for (const MemberReport& report : reports) {
-    const std::string number = std::to_string(report.server.value);
-    if (report.answer || std::ranges::find(without, number) != without.end()) continue;
+    const std::uint32_t number = report.server.value;
+    const bool gone = is_in(without, report.server);
+    if (gone && report.answer)
+      return Error::told(Errc::kInvalidArgument,
+                         fmt::format("--without {}: this server answers, so it must take part", number));
+    if (gone || report.answer) continue;
     return Error::told(
         Errc::kUnreachable,
         fmt::format("server {0} does not answer. It may hold changes that the other servers lack, so start it. If it "
@@ -90,16 +115,15 @@ Result<void> check_all_answer(const std::vector<MemberReport>& reports, const st
 }
 
 /// Whether the record names as serving only members that are gone for good.
-bool all_are_gone(const group::GroupRecord& record, const std::vector<std::string>& without) {
+bool all_are_gone(const group::GroupRecord& record, const std::vector<ServerId>& without) {
   return std::ranges::all_of(record.members, [&](const group::MemberEntry& member) {
-    return !member.serving || std::ranges::find(without, std::to_string(member.server.value)) != without.end();
+    return !member.serving || is_in(without, member.server);
   });
 }
 
 /// A record that lets the best member lead. Nothing: the coordinator's record is no older than any member's, and one of
 /// those that serve is there.
-Result<std::optional<group::GroupRecord>> new_record(const RestoreInput& input,
-                                                     const std::vector<std::string>& without) {
+Result<std::optional<group::GroupRecord>> new_record(const RestoreInput& input, const std::vector<ServerId>& without) {
   std::optional<group::GroupRecord> old;
   if (input.found) {
     SPATE_TRY(old, group::decode_group_record(input.found->value));
@@ -150,17 +174,18 @@ group::ChannelLinkOptions link_options(const client::Options& client, const conf
 }
 
 Result<std::optional<group::GroupRecord>> restore(assembly::ClientProcess& process,
-                                                  const std::vector<std::string>& without) {
+                                                  const std::vector<std::string>& words) {
   const config::FileSystemConfig& config = process.config();
   if (config.meta.coordinator.empty())
     return Error::told(Errc::kNotSupported, "this file system has a single meta server and needs no coordinator");
-  SPATE_TRY(const auto coordinator, assembly::make_coordinator(config, process.executor()));
-  client::Session& session = process.client().session();
-  group::ChannelLink link(link_options(session.options(), config), session.network(), process.random());
   std::vector<ServerId> members;
   for (const config::ServerConfig& server : config.servers)
     if (server.roles.meta) members.push_back(server.id);
   std::ranges::sort(members, {}, &ServerId::value);
+  SPATE_TRY(const std::vector<ServerId> without, gone_servers(words, members));
+  SPATE_TRY(const auto coordinator, assembly::make_coordinator(config, process.executor()));
+  client::Session& session = process.client().session();
+  group::ChannelLink link(link_options(session.options(), config), session.network(), process.random());
   SPATE_TRY(const RestoreInput input, process.run([&](client::Client&) { return look(*coordinator, link, members); }));
   SPATE_TRY(std::ignore, check_all_answer(input.reports, without));
   SPATE_TRY(const auto record, new_record(input, without));

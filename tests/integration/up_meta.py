@@ -222,6 +222,17 @@ def end_etcd(fs):
         wait_until(lambda: not alive(supervisor) and not (etcd and alive(etcd)), "etcd ends")
 
 
+def without_refuses(fs):
+    """--without takes numbers of meta servers."""
+    for word, text in (("one", "takes the number of a meta server"), ("1x", "takes the number of a meta server"), ("-1", "takes the number"),
+                       (str(METAS + 1), "no meta server with this number, but 1, 2, 3"), ("99999999999", "takes the number")):
+        done = fs.run("coord", "restore", "--without=" + word)
+        check(done.returncode == 1 and text in done.stderr, "--without %s: exit %d, %s" % (word, done.returncode, done.stderr))
+    for word in ("1", "01"):  # the same server
+        done = fs.run("coord", "restore", "--without=" + word)
+        check("this server answers, so it must take part" in done.stderr, "--without %s: %s" % (word, done.stderr))
+
+
 def etcd_is_lost(fs):
     """etcd loses its data, and then an old copy is put back. In that copy the primary of that time leads, which lacks
     later changes."""
@@ -245,6 +256,7 @@ def etcd_is_lost(fs):
     wait_until(lambda: any("knows an older epoch" in fs.log(server) for server in range(1, METAS + 1)) or
                parts(fs).get(old, ("leads",))[0] in ("backup", "joining"), "the old primary knows that it was removed", 60)
     check(parts(fs)[old][0] != "leads" and fs.spate("cat", "spate:/later") == b"later", "what was acknowledged is gone: %s" % parts(fs))
+    without_refuses(fs)
     refused = fs.run("coord", "restore", "--without", str(old))
     check(refused.returncode == 1 and "must take part" in refused.stderr, refused.stderr)
     fs.spate("coord", "restore")
