@@ -8,7 +8,6 @@
 #include <chrono>
 #include <filesystem>
 #include <optional>
-#include <thread>
 
 #include "assembly/coordinator/registry.h"
 #include "group/record.h"
@@ -30,6 +29,9 @@ constexpr Duration kRecordTimeout = std::chrono::seconds(60);
 constexpr Duration kMetaStartTimeout = std::chrono::seconds(60);
 constexpr Duration kCopyTimeout = std::chrono::seconds(60);
 constexpr std::chrono::milliseconds kPauseOfLooks(300);
+
+job::Task<void> sleep_once(job::Executor& executor) { std::ignore = co_await executor.sleep(kPauseOfLooks); }
+void pause(job::Executor& executor) { executor.run(sleep_once(executor)); }
 
 const coord::Voter* find_voter(const std::vector<coord::Voter>& voters, const std::string& url) {
   const auto found = std::ranges::find(voters, url, &coord::Voter::peer_url);
@@ -139,8 +141,7 @@ Result<void> check_may_be_empty(const std::string& folder, coord::Coordinator& c
   SystemClock clock;
   const MonoTime until = clock.now() + kRecordTimeout;
   auto record = read_record(coordinator, executor);
-  for (; !record && clock.now() < until; record = read_record(coordinator, executor))
-    std::this_thread::sleep_for(kPauseOfLooks);
+  for (; !record && clock.now() < until; record = read_record(coordinator, executor)) pause(executor);
   if (!record) return std::move(record).error();
   const bool alone = record->has_value() && (*record)->serves(server) && (*record)->serving() == 1;
   if (!alone) return {};
@@ -204,7 +205,7 @@ Result<void> make_first_record(const std::string& folder, const config::FileSyst
     const auto made = executor.run(coordinator->change(std::move(change), {}));
     if (made || made.code() == Errc::kConflict) break;  // kConflict: an earlier call has made it
     if (clock.now() >= until) return Error(made.code(), "etcd does not answer: " + made.error().message());
-    std::this_thread::sleep_for(kPauseOfLooks);
+    pause(executor);
   }
   for (const std::string& name : members_of(folder)) {
     SPATE_TRY(const EtcdMember member, read_member(folder, name));
@@ -228,7 +229,7 @@ Result<void> become_voter(const std::string& folder, const config::FileSystemCon
           done ? "it does not start; its log: " + member_log(folder, self.name) : done.error().message();
       return Error::told(Errc::kTimeout, "this machine has no vote in etcd yet: " + why + way_out(why));
     }
-    std::this_thread::sleep_for(kPauseOfLooks);
+    pause(executor);
   }
 }
 
@@ -251,7 +252,7 @@ Result<bool> start_meta_server(const std::string& folder, const config::FileSyst
   for (const MonoTime until = clock.now() + kCopyTimeout; clock.now() < until;) {
     const auto record = read_record(*coordinator, executor);
     if (record && *record && (*record)->serves(server) && holds_everything(folder, server)) return true;
-    std::this_thread::sleep_for(kPauseOfLooks);
+    pause(executor);
   }
   return false;
 }
