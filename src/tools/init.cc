@@ -142,6 +142,12 @@ Result<DeploymentPlan> plan_of(const Context& context, const InitOptions& option
     const bool alone =
         options.host.empty() && !options.port && !options.replicas && !options.tls && options.meta.empty();
     if (alone && plan.settings.empty()) return plan;
+    if (!options.meta.empty())
+      return Error::told(Errc::kNotSupported,
+                         plan.folder +
+                             " holds a file system already, and which machines have meta servers is fixed when a file "
+                             "system is made: make a new one with --meta in another folder and with another --port, "
+                             "and copy the files into it, from one mount to the other");
     return Error::told(Errc::kExists, plan.folder + " holds a file system already, which `spate init --storage " +
                                           shell_word(options.storage) + "` starts as it is");
   }

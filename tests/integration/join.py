@@ -127,6 +127,7 @@ def again(machines, server, client):
     refused(machines, "node4", "spate join node1 %s" % client, "is of a file system already")
     for words in ("node9", "--metrics 9000", "--set log.level=warn"):
         refused(machines, "node1", "spate init %s --storage /srv/data" % words, "holds a file system already")
+    refused(machines, "node1", "spate init node1 --meta node2 --storage /srv/data", "holds a file system already", "is fixed when a file system is made", "--meta in another folder")
     check(server in machines.type("node1", "spate init --storage /srv/data"), "other words are printed the second time")
 
 
