@@ -24,13 +24,6 @@ struct IoServiceTestAccess {
     return static_cast<std::size_t>(
         std::ranges::count_if(groups, [](const auto& entry) { return entry.second->has_old_copies(); }));
   }
-  /// Takes the datafile out of the list of its group, as a loss of power does with a datafile that it leaves alone.
-  static void unlist(IoService& service, TargetId group, DatafileId datafile) {
-    job::spawn(service.parts_->gate, unlist_now(service.parts_->mirrors->find(group)->log, datafile));
-  }
-  static job::Task<void> unlist_now(ChangeLog& log, DatafileId datafile) {
-    std::ignore = co_await log.unlist(datafile);
-  }
   /// The led groups that lack a copy for which no server has room.
   static std::size_t groups_without_room(const IoService& service) {
     const auto& groups = service.parts_->mirrors->groups_;
@@ -42,7 +35,7 @@ struct IoServiceTestAccess {
     return std::ranges::all_of(service.parts_->mirrors->groups_, [](const auto& entry) {
       const MirrorGroup& group = *entry.second;
       const bool leads = !group.is_primary() || (group.term != nullptr && group.term->is_open());
-      if (group.is_replaced()) return group.emptied && (group.swept || !group.record.is_whole());
+      if (group.is_replaced()) return group.emptied;
       return !group.fresh && group.accepted == group.record.epoch && group.serves() && leads;
     });
   }

@@ -82,6 +82,7 @@ class Run {
       Open open{*std::move(made), 0};
       open.handle = open.file->handle().value;
       model_.know(open.handle, open.file->layout());
+      if (options_.replacing) mirrors_.allow_leftovers(open.handle, open.file->layout());
       opens.push_back(std::move(open));
     }
     while (!stopping_ && ok() && opens.size() == kFiles) {

@@ -59,6 +59,13 @@ void MirrorWorld::end_in_order(const std::vector<ServerId>& servers) {
   for (const ServerId server : servers) kill(server);
 }
 
+bool MirrorWorld::is_leftover(const DatafileId& datafile, ServerId server) {
+  const auto layout = layouts_.find(datafile.handle.value);
+  if (layout == layouts_.end() || !without_power_.contains(server)) return false;
+  const DataGroup group = groups().at(layout->second.slots[datafile.slot].targets.front());
+  return std::ranges::none_of(group.members, [server](const auto& m) { return server_of(m.target) == server; });
+}
+
 std::string MirrorWorld::differences() {
   world.run_for(std::chrono::seconds(1));
   struct Copies {
@@ -69,6 +76,7 @@ std::string MirrorWorld::differences() {
   for (const ServerId server : world.servers()) {
     for (const auto& disk : world.disks(server).targets) {
       for (const DatafileId& id : disk->list({}, 100'000)) {
+        if (is_leftover(id, server)) continue;
         Copies& copies = all[id];
         copies.servers.push_back(server);
         copies.contents.push_back(*disk->content(id));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -37,7 +38,14 @@ class MirrorWorld {
   /// Lets a second pass, so that nothing is in flight, and compares the copies of each datafile. There must be
   /// `replicas` equal copies. Returns what is wrong; empty: nothing.
   std::string differences();
-  void kill(ServerId server, bmi::sim::Death death = bmi::sim::Death::kProcess) { world.kill_server(server, death); }
+  /// The datafiles with these handles may be left on servers that have lost power and are no members any more: what
+  /// such a server had listed may be gone, while the datafile itself is not.
+  void allow_leftovers(std::uint64_t handle, Layout layout) { layouts_.insert_or_assign(handle, std::move(layout)); }
+
+  void kill(ServerId server, bmi::sim::Death death = bmi::sim::Death::kProcess) {
+    if (death == bmi::sim::Death::kMachine) without_power_.insert(server);
+    world.kill_server(server, death);
+  }
   /// It ends as a server does that is told to: others lead its groups first.
   void end_in_order(ServerId server);
   void end_in_order(const std::vector<ServerId>& servers);
@@ -50,7 +58,11 @@ class MirrorWorld {
   void cut(ServerId a, ServerId b, bool on) { world.fabric().links().partition(a.value, b.value, on); }
 
  private:
+  bool is_leftover(const DatafileId& datafile, ServerId server);
+
   WorldOptions options_;
+  std::map<std::uint64_t, Layout> layouts_;
+  std::set<ServerId> without_power_;
 
  public:
   World world;

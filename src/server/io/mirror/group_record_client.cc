@@ -74,22 +74,6 @@ job::Task<Result<wire::ChangeGroupReply>> GroupRecordClient::change(wire::Change
   co_return reply;
 }
 
-job::Task<Result<wire::MetaJudgeReply>> GroupRecordClient::judge(wire::MetaJudgeRequest request, job::StopToken stop) {
-  rpc::CallOptions how = options(stop);
-  how.priority = wire::Priority::kBackground;
-  auto reply = co_await meta_.call<wire::MetaJudgeReply>(request, how);
-  co_return reply;
-}
-
-job::Task<Result<wire::GetattrReply>> GroupRecordClient::attributes(Handle handle, job::StopToken stop) {
-  rpc::CallOptions how = options(stop);
-  how.priority = wire::Priority::kBackground;
-  wire::GetattrRequest request;
-  request.handle = handle;
-  auto reply = co_await meta_.call<wire::GetattrReply>(request, how);
-  co_return reply;
-}
-
 job::Task<Result<ClusterMap>> GroupRecordClient::map(job::StopToken stop) {
   rpc::CallOptions how = options(stop);
   how.reply_room = kWholeMapRoom;

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// GroupRecordClient: reads and changes the groups' records, which the meta server keeps, and asks about datafiles.
+// GroupRecordClient: reads and changes the groups' records, which the meta server keeps.
 #pragma once
 
 #include <vector>
 
 #include "base/random.h"
 #include "rpc/channel.h"
-#include "wire/check_messages.h"
-#include "wire/meta_messages.h"
 #include "wire/mirror_messages.h"
 
 namespace spate::io {
@@ -26,10 +24,6 @@ class GroupRecordClient {
   job::Task<Result<std::vector<DataGroup>>> of_server(ServerId server, job::StopToken stop);
   /// Asks once for the change. After an error it is unknown whether it was made, or will be.
   job::Task<Result<wire::ChangeGroupReply>> change(wire::ChangeGroupRequest request, job::StopToken stop);
-  /// Asks what the meta server says of these datafiles.
-  job::Task<Result<wire::MetaJudgeReply>> judge(wire::MetaJudgeRequest request, job::StopToken stop);
-  /// Returns the attributes and the layout of a file.
-  job::Task<Result<wire::GetattrReply>> attributes(Handle handle, job::StopToken stop);
   /// Returns the servers and their addresses.
   job::Task<Result<ClusterMap>> map(job::StopToken stop);
 

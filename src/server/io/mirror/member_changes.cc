@@ -117,6 +117,18 @@ job::Task<Result<void>> note_on_member(MemberWork& work) {
   co_return noted;
 }
 
+job::Task<Result<void>> remove_datafile_of(Parts& parts, Target& target, DatafileId datafile) {
+  const DatafileTable::Use use = parts.datafiles.use({target.description.id, datafile});
+  SPATE_CO_TRY(const DatafileLock::Hold hold, co_await use->lock.exclusive({}));
+  trove::BytestreamRequest request;
+  request.op = trove::BytestreamOp::kRemove;
+  request.id = datafile;
+  const flow::Asker asker(ClientId(), wire::Priority::kControl);
+  SPATE_CO_TRY(std::ignore, co_await run_op(target, asker, request, {}));
+  parts.datafiles.close(*use);
+  co_return Result<void>();
+}
+
 }  // namespace
 
 Result<void> check_forward(const wire::MirrorForwardRequest& request) {
@@ -170,18 +182,6 @@ job::Task<Result<void>> carry_out_forward(Parts& parts, MirrorGroup& group, cons
   co_return done;
 }
 
-job::Task<Result<void>> remove_copy(Parts& parts, Target& target, DatafileId datafile) {
-  const DatafileTable::Use use = parts.datafiles.use({target.description.id, datafile});
-  SPATE_CO_TRY(const DatafileLock::Hold hold, co_await use->lock.exclusive({}));
-  trove::BytestreamRequest request;
-  request.op = trove::BytestreamOp::kRemove;
-  request.id = datafile;
-  const flow::Asker asker(ClientId(), wire::Priority::kControl);
-  SPATE_CO_TRY(std::ignore, co_await run_op(target, asker, request, {}));
-  parts.datafiles.close(*use);
-  co_return Result<void>();
-}
-
 job::Task<Result<void>> remove_copies(Parts& parts, MirrorGroup& group, job::StopToken stop) {
   wire::MirrorForwardRequest request;
   request.change = MirrorChange::kRemove;
@@ -195,7 +195,7 @@ job::Task<Result<void>> remove_copies(Parts& parts, MirrorGroup& group, job::Sto
       request.slot = datafile.slot;
       for (Target& other : parts.targets) {
         if (&other != &group.target.get()) {
-          SPATE_CO_TRY(std::ignore, co_await remove_copy(parts, other, datafile));
+          SPATE_CO_TRY(std::ignore, co_await remove_datafile_of(parts, other, datafile));
         }
       }
       SPATE_CO_TRY(std::ignore, co_await carry_out_forward(parts, group, request, {}));

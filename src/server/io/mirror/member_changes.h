@@ -23,9 +23,6 @@ job::Task<Result<void>> carry_out_forward(Parts& parts, MirrorGroup& group, cons
 /// and must take no changes meanwhile. After a failure, or if `stop` fires, a part of them is left; call it again.
 job::Task<Result<void>> remove_copies(Parts& parts, MirrorGroup& group, job::StopToken stop);
 
-/// Removes one datafile from a target of this server, and nothing else.
-job::Task<Result<void>> remove_copy(Parts& parts, Target& target, DatafileId datafile);
-
 /// Syncs the datafiles with notes of this window or of earlier ones on this member, a few at a time. Fails if one may
 /// have lost a change.
 job::Task<Result<void>> sync_noted(Parts& parts, MirrorGroup& group, std::uint64_t window, job::StopToken stop);

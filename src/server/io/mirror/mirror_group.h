@@ -68,8 +68,6 @@ struct MirrorGroup {
   bool fresh = false;
   /// This member lacks the group's data, or a part of it.
   bool lacks_all = false;
-  /// No datafile of this group can be on this server unless a list has it (Leftovers). False after a restart.
-  bool swept = true;
   /// This server has removed the copies that it held before it began to join, or before it was replaced.
   bool emptied = false;
   /// An earlier process was being given what it lacked. This member must first become absent, and then join again.

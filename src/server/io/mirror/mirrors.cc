@@ -36,7 +36,6 @@ Mirrors::Mirrors(Parts& parts, metrics::Registry& metrics)
       woken_(parts.executor),
       member_(*this, parts, stopping_, metrics),
       replacer_(*this),
-      leftovers_(parts, groups_, stopping_),
       beacons_(*this, stopping_, gate_),
       gauges_(metrics),
       gate_(parts.executor) {}
@@ -51,7 +50,6 @@ job::Task<Result<void>> Mirrors::load() {
     if (group == nullptr) continue;  // the target is no storage folder of this server any more
     group->accepted = note.record.epoch;
     group->fresh = true;
-    group->swept = false;
     group->lacks_all = note.lacks_all;
     group->rebooted = note.boot != parts_.options.boot;
     group->half_joined = group->state_of(group->self) == MemberState::kJoining;
@@ -173,7 +171,6 @@ void Mirrors::look() {
   for (const auto& [id, group] : groups_) {
     if (!group->minded) job::spawn(gate_, mind(*group));
   }
-  if (leftovers_.is_due()) job::spawn(gate_, leftovers_.sweep(*group_records_));
   gauges_.show(groups_);
 }
 

@@ -11,7 +11,6 @@
 #include "server/io/mirror/beacons.h"
 #include "server/io/mirror/group_gauges.h"
 #include "server/io/mirror/group_record_client.h"
-#include "server/io/mirror/leftovers.h"
 #include "server/io/mirror/member.h"
 #include "server/io/mirror/member_replacer.h"
 #include "server/io/mirror/mirror_group.h"
@@ -122,7 +121,6 @@ class Mirrors final : public MirrorHost {
   job::StopSource stopping_;
   MirrorMember member_;
   MemberReplacer replacer_;
-  Leftovers leftovers_;
   Beacons beacons_;
   GroupGauges gauges_;
   job::Gate gate_;
