@@ -22,7 +22,7 @@ class Input {
   /// Takes the oldest `n` bytes, at most those that wait.
   void take(std::size_t n) { begin_ += n; }
 
-  /// Where further bytes go, and how many fit. Call tidy() before.
+  /// The room for further bytes. Call tidy() before.
   MutableByteView room() { return MutableByteView(memory_.data() + end_, memory_.size() - end_); }
   /// The first `n` bytes of room() have arrived.
   void add(std::size_t n) { end_ += n; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What to do about members of etcd.
+// The advice about members of etcd.
 #include <fmt/core.h>
 
 #include "tools/voters.h"

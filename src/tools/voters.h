@@ -19,7 +19,7 @@ struct VoterState {
 
 /// "etcd-3 (https://10.0.0.3:7402)", or the URL alone.
 std::string shown_voter(const VoterState& voter);
-/// What to do about each member with a problem. Empty: nothing. Pure.
+/// The advice for each member with a problem. Empty: there is none. Pure.
 std::string advice_for(const std::vector<VoterState>& voters);
 
 /// The problem that this answer of check() in coord/voters.h means.

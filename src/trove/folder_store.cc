@@ -86,7 +86,7 @@ Result<FolderStore::Datafile> FolderStore::open(const DatafileId& id, bool creat
   make_room(max_open_ - 1, true);
   const std::lock_guard lock(stripe(id));
   if (Datafile datafile = find(id)) return datafile;
-  // Whoever writes many new files would otherwise look for each of them first.
+  // A program that writes many new files would otherwise look for each of them first.
   const bool make_first = create && makes_.load(std::memory_order_relaxed);
   for (const bool make : {make_first, !make_first}) {
     if (make && !create) break;

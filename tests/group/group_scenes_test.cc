@@ -101,7 +101,7 @@ TEST_F(GroupScene, TheOnlyMemberThatServesDoesNotLeadWithAnEmptyStore) {
   EXPECT_FALSE(run_until([&] { return leader().has_value(); }, seconds(180))) << "a member leads";
 }
 
-/// What is left of its log does not say that it has begun to lead. It holds all there is, so it has not lost its store.
+/// The rest of its log does not say that it has begun to lead. It holds all there is, so it has not lost its store.
 TEST_F(GroupScene, MembersThatLosePowerAsTheyBeginToLeadTakeUpTheirWork) {
   std::uint32_t begun = 0;
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
