@@ -307,10 +307,10 @@ struct DatafileDigestReply {
 };
 
 /// Asks the server of a group's primary to have one member receive its copies of some datafiles anew. The member is
-/// left out of the group and returns, as after an absence, and the server that it returns to copies these datafiles to
-/// it. The reply comes when the member is left out. Fails, without effect, with kNotPrimary if the server does not lead
-/// the group, with kTryAgain if the members do not serve, and with kNotFound if the source is the primary and has lost
-/// one of the datafiles, too.
+/// left out of the group and returns, as after an absence, and receives those that the primary has. If the member is
+/// the primary, the source becomes the primary instead, and nothing is copied. The reply comes when the member is left
+/// out. Fails with kNotPrimary if the server does not lead the group, with kTryAgain if the members do not serve or the
+/// record has not been changed, and with kNotFound if the source is the primary and has lost all of them, too.
 struct CopyRenewRequest {
   static constexpr Op kOp = Op::kCopyRenew;
   static constexpr std::string_view kName = "copy renew request";

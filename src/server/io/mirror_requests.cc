@@ -55,7 +55,7 @@ job::Task<Result<wire::CopyRenewReply>> IoService::copy_renew(rpc::Call& call, w
               " member=" + std::to_string(request.member.value) + " source=" + std::to_string(request.source.value) +
               " datafiles=" + std::to_string(request.datafiles.size());
   wire::CopyRenewReply reply;
-  SPATE_CO_TRY(reply.epoch, co_await term->renew(std::move(request)));
+  SPATE_CO_TRY(reply.epoch, co_await term->renew(std::move(request), call.stop));
   co_return reply;
 }
 

@@ -37,6 +37,24 @@ job::Task<Result<void>> MirrorCopier::copy_all(MirrorFollowerPtr follower, const
   co_return Result<void>();
 }
 
+job::Task<Result<void>> MirrorCopier::sync_all(MirrorFollowerPtr follower, const std::set<DatafileId>& datafiles) {
+  for (auto at = datafiles.begin(); at != datafiles.end();) {
+    std::vector<job::Task<Result<void>>> tasks;
+    for (; at != datafiles.end() && tasks.size() < kBatch; ++at) tasks.push_back(sync_returned(follower, *at));
+    job::StopSource siblings;
+    SPATE_CO_TRY(std::ignore, co_await job::run_all(parts_.executor, std::move(tasks), siblings));
+  }
+  co_return Result<void>();
+}
+
+job::Task<Result<void>> MirrorCopier::sync_returned(MirrorFollowerPtr follower, DatafileId datafile) {
+  const Forwarder::Running running(forwarder_);
+  wire::MirrorForwardRequest request = forwarder_.message(datafile, wire::MirrorChange::kSync);
+  request.number = running.number();
+  auto told = co_await forwarder_.tell(request, {}, follower);
+  co_return told;
+}
+
 job::Task<Result<void>> MirrorCopier::copy_returned(MirrorFollowerPtr follower, DatafileId datafile,
                                                     const std::vector<ChangedRegion>& regions) {
   Result<void> copied = co_await copy_datafile(datafile, regions, follower);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "server/io/mirror/forwarder.h"
@@ -27,6 +28,8 @@ class MirrorCopier {
 
   /// Copies the regions to a returning member, several datafiles at a time. Fails if the member misses a change.
   job::Task<Result<void>> copy_all(MirrorFollowerPtr follower, const Regions& regions);
+  /// Makes the copies of these datafiles durable at a returning member.
+  job::Task<Result<void>> sync_all(MirrorFollowerPtr follower, const std::set<DatafileId>& datafiles);
   /// Makes the datafile equal at one member, or (`only` null) at all. For one member, each region is locked while it is
   /// copied; for all, the caller has locked the whole datafile.
   job::Task<Result<void>> copy_datafile(DatafileId datafile, const std::vector<ChangedRegion>& regions,
@@ -37,6 +40,7 @@ class MirrorCopier {
  private:
   job::Task<Result<void>> copy_returned(MirrorFollowerPtr follower, DatafileId datafile,
                                         const std::vector<ChangedRegion>& regions);
+  job::Task<Result<void>> sync_returned(MirrorFollowerPtr follower, DatafileId datafile);
   job::Task<Result<void>> copy_pieces(DatafileId datafile, std::vector<Extent> pieces, MirrorFollowerPtr only);
   job::Task<Result<void>> copy_from(DatafileId datafile, std::uint64_t offset, MirrorFollowerPtr only);
   job::Task<Result<void>> copy_hole(DatafileId datafile, std::uint64_t begin, std::uint64_t end,

@@ -7,6 +7,7 @@
 #include "log/log.h"
 #include "model/defect.h"
 #include "server/io/store.h"
+#include "server/io/target.h"
 
 namespace spate::io {
 namespace {
@@ -80,10 +81,30 @@ job::Task<Result<void>> MemberReturn::catch_up(MirrorFollowerPtr follower) {
   if (lacks_all) {
     SPATE_CO_TRY(std::ignore, co_await collect_all(regions));
   }
+  std::set<DatafileId> renewed = renewed_[follower->target];
+  SPATE_CO_TRY(std::ignore, co_await collect_renewed(renewed, regions));
   SPATE_LOG("server/io", info, "a member of a group returns group={} target={} datafiles={}", group_.id,
             follower->target, regions.size());
-  auto copied = co_await copier_.copy_all(follower, regions);
-  co_return copied;
+  SPATE_CO_TRY(std::ignore, co_await copier_.copy_all(follower, regions));
+  // No note would make it receive them again if its machine lost power.
+  SPATE_CO_TRY(std::ignore, co_await copier_.sync_all(follower, renewed));
+  renewed_.erase(follower->target);
+  co_return Result<void>();
+}
+
+/// Leaves out those that this member does not have any more: the copy of the other one stays.
+job::Task<Result<void>> MemberReturn::collect_renewed(std::set<DatafileId>& datafiles, MirrorCopier::Regions& regions) {
+  const flow::Asker background(ClientId(), wire::Priority::kBackground);
+  for (auto at = datafiles.begin(); at != datafiles.end();) {
+    SPATE_CO_TRY(const auto stat, co_await stat_datafile(group_.target, background, *at, {}));
+    if (stat.change_counter == 0) {
+      at = datafiles.erase(at);
+    } else {
+      regions[*at].assign(1, ChangedRegion{*at, true, 0});
+      ++at;
+    }
+  }
+  co_return Result<void>();
 }
 
 /// Adds the regions that the returning member has noted: it may be the only one that has changed them.

@@ -2,6 +2,9 @@
 // MemberReturn: lets an absent member serve again (docs/availability.md, "Mirrored data").
 #pragma once
 
+#include <map>
+#include <set>
+
 #include "server/io/mirror/copier.h"
 #include "server/io/mirror/member_acceptance.h"
 
@@ -22,12 +25,15 @@ class MemberReturn {
 
   /// Ends when the member serves, or is absent again.
   job::Task<void> run(MirrorFollowerPtr follower);
+  /// When this member returns next, in this term, it receives all of these datafiles.
+  void renew(TargetId member, std::set<DatafileId> datafiles) { renewed_[member].merge(datafiles); }
 
  private:
   job::Task<Result<void>> catch_up(MirrorFollowerPtr follower);
   job::Task<Result<void>> tell_fences(MirrorFollower& follower);
   job::Task<Result<void>> collect_records(MirrorFollower& follower, MirrorCopier::Regions& regions);
   job::Task<Result<void>> collect_all(MirrorCopier::Regions& regions);
+  job::Task<Result<void>> collect_renewed(std::set<DatafileId>& datafiles, MirrorCopier::Regions& regions);
 
   Parts& parts_;
   MirrorHost& host_;
@@ -36,6 +42,7 @@ class MemberReturn {
   MirrorCopier& copier_;
   job::StopSource& stopping_;
   job::Gate& gate_;
+  std::map<TargetId, std::set<DatafileId>> renewed_;  // of members that have not returned yet
 };
 
 }  // namespace spate::io

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include "job/deadline.h"
 #include "job/run_all.h"
@@ -63,7 +64,6 @@ PrimaryTerm::PrimaryTerm(MirrorHost& host, MirrorGroup& group, std::uint64_t num
       group_(group),
       number_(number),
       locks_(parts_.executor),
-      window_turn_(parts_.executor, 1),
       gate_(parts_.executor),
       forwarder_(host, group, number, stopping_, gate_),
       copier_(host, group, locks_, forwarder_, stopping_),
@@ -297,50 +297,46 @@ job::Task<void> PrimaryTerm::make_primary(TargetId other) {
   co_await host_.change_record(group_, std::move(what), stopping_);
 }
 
-job::Task<Result<void>> PrimaryTerm::check_renewal(const wire::CopyRenewRequest& request) {
-  SPATE_CO_TRY(std::ignore, check());
-  const DataGroup& record = group_.record;
-  if (!record.serves(request.member) || !record.serves(request.source))
-    co_return Error::told(Errc::kTryAgain, "a member of the group does not serve now");
-  const bool own = request.source == group_.self;
-  if (request.member == request.source || (!own && request.member != group_.self))
-    co_return Error::told(Errc::kInvalidArgument, "copies are made anew from the primary, or those of the primary");
-  const flow::Asker background(ClientId(), wire::Priority::kBackground);
-  for (const wire::DatafileRef& datafile : request.datafiles) {
-    if (!own) break;
-    const DatafileId id{datafile.handle, datafile.slot.slot};
-    SPATE_CO_TRY(const auto stat, co_await stat_datafile(group_.target, background, id, {}));
-    if (stat.change_counter == 0)
-      co_return Error::told(Errc::kNotFound, "the primary does not have the datafile, either");
-  }
-  co_return Result<void>();
+Result<void> PrimaryTerm::check_renewal(const wire::CopyRenewRequest& request, const job::StopToken& stop) const {
+  SPATE_TRY(std::ignore, check());
+  if (stop.stopped()) return Errc::kCancelled;
+  if (!group_.record.serves(request.member) || !group_.record.serves(request.source))
+    return Error::told(Errc::kTryAgain, "a member of the group does not serve now");
+  if (request.member == request.source || (request.source != group_.self && request.member != group_.self))
+    return Error::told(Errc::kInvalidArgument, "copies are made anew from the primary, or those of the primary");
+  return {};
 }
 
-/// The notes make the member receive the datafiles. If it is this member, its notes tell the new primary. No window may
-/// be closed before the member is absent, or the notes would go.
-job::Task<Result<std::uint64_t>> PrimaryTerm::renew(wire::CopyRenewRequest request) {
-  SPATE_CO_TRY(std::ignore, check());
+/// Nothing is noted in the change log: whoever leads the group next would take a note of this member for a change that
+/// this member lacks, and replace its copy, which is the right one.
+job::Task<Result<std::uint64_t>> PrimaryTerm::renew(wire::CopyRenewRequest request, job::StopToken stop) {
+  SPATE_CO_TRY(std::ignore, check_renewal(request, stop));
   const job::Gate::Holder in(gate_);
-  SPATE_CO_TRY(const job::Semaphore::Units turn, co_await window_turn_.acquire(1, stopping_));
-  SPATE_CO_TRY(std::ignore, co_await check_renewal(request));
+  std::set<DatafileId> there;
+  const flow::Asker background(ClientId(), wire::Priority::kBackground);
   for (const wire::DatafileRef& datafile : request.datafiles) {
+    if (request.member == group_.self) break;
     const DatafileId id{datafile.handle, datafile.slot.slot};
-    SPATE_CO_TRY(std::ignore, co_await group_.log.note_from(id, 0, forwarder_.window()));
+    SPATE_CO_TRY(const auto stat, co_await stat_datafile(group_.target, background, id, stop));
+    if (stat.change_counter != 0) there.insert(id);
   }
-  SPATE_CO_TRY(std::ignore, co_await group_.log.make_durable());
-  SPATE_CO_TRY(std::ignore, co_await check_renewal(request));  // may have changed
+  SPATE_CO_TRY(std::ignore, check_renewal(request, stop));  // may have changed
   const std::uint64_t epoch = group_.record.epoch;
   if (request.member == group_.self) {
-    SPATE_LOG("server/io", warn, "another member of the group becomes the primary: own copies are made anew group={}",
+    SPATE_LOG("server/io", warn, "another member becomes the primary: own copies are to be made anew group={}",
               group_.id);
     co_await make_primary(request.source);
-    co_return epoch;
+  } else {
+    const auto found = forwarder_.followers().find(request.member);
+    if (there.empty() || found == forwarder_.followers().end())
+      co_return Error::told(Errc::kNotFound, "the primary has none of the datafiles");
+    const MirrorFollowerPtr follower = found->second;
+    follower->leaves = true;
+    returns_.renew(request.member, std::move(there));
+    co_await forwarder_.leave_out(follower, "its copies are made anew");
   }
-  const auto found = forwarder_.followers().find(request.member);
-  if (found == forwarder_.followers().end()) co_return Errc::kTryAgain;
-  const MirrorFollowerPtr follower = found->second;
-  follower->leaves = true;
-  co_await forwarder_.leave_out(follower, "its copies are made anew");
+  if (group_.record.epoch == epoch || group_.record.serves(request.member))
+    co_return Error::told(Errc::kTryAgain, "the record of the group has not been changed");
   co_return epoch;
 }
 
@@ -365,8 +361,7 @@ job::Task<Result<void>> PrimaryTerm::window_of(MirrorFollowerPtr follower, std::
 job::Task<void> PrimaryTerm::close_window() {
   if (!leads()) co_return;
   const job::Gate::Holder in(gate_);
-  const auto turn = co_await window_turn_.acquire(1, stopping_);
-  if (!turn || !leads() || !group_.record.is_whole() || group_.log.size() == 0) co_return;
+  if (!group_.record.is_whole() || group_.log.size() == 0) co_return;
   const std::uint64_t window = forwarder_.next_window();
   const auto ended = co_await forwarder_.wait_until_done();  // also those that began in earlier windows
   if (!ended) co_return;

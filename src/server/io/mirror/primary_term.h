@@ -79,9 +79,9 @@ class PrimaryTerm {
   /// member, is left to the caller. `trace`: of the request that this is part of; 0: none.
   job::Task<Result<void>> sync_mirrors(DatafileId datafile, TraceId trace);
 
-  /// Has one member receive its copies of some datafiles anew (wire::CopyRenewRequest). Returns the epoch of the record
-  /// in which it still served.
-  job::Task<Result<std::uint64_t>> renew(wire::CopyRenewRequest request);
+  /// Has one member receive its copies of some datafiles anew, or makes another member the primary
+  /// (wire::CopyRenewRequest). Returns the epoch of the record before. `stop` ends it until the record is changed.
+  job::Task<Result<std::uint64_t>> renew(wire::CopyRenewRequest request, job::StopToken stop);
 
   // For Mirrors.
   void record_changed();
@@ -108,7 +108,7 @@ class PrimaryTerm {
   job::Task<Result<void>> mend(DatafileId datafile, RangeLocks::Range range);
   job::Task<void> step_down(Errc why);
   job::Task<void> make_primary(TargetId other);
-  job::Task<Result<void>> check_renewal(const wire::CopyRenewRequest& request);
+  Result<void> check_renewal(const wire::CopyRenewRequest& request, const job::StopToken& stop) const;
   job::Task<Result<void>> window_of(MirrorFollowerPtr follower, std::uint64_t window, bool forget);
 
   Parts& parts_;
@@ -117,7 +117,6 @@ class PrimaryTerm {
   const std::uint64_t number_;
   RangeLocks locks_;
   bool open_ = false;
-  job::Semaphore window_turn_;  // of what must not happen while a window is being closed
   job::StopSource stopping_;
   job::Gate gate_;
   Forwarder forwarder_;
