@@ -15,9 +15,10 @@
 namespace spate::fsck {
 
 /// Compares the members of each group that are serving: they must hold the same datafiles, of the same size and, if the
-/// options ask for it, with the same contents. With repair, a lost copy is made anew from another one, and so is a copy
-/// that differs from one on a trusted target. Reads each target page by page. Sends no request to io servers if no file
-/// is mirrored. Life cycle: construct -> run() awaited once -> destroyed. One executor. Pinned.
+/// options ask for it, with the same contents. What differs from the primary's copy is a finding. With repair, a lost
+/// copy is made anew from another one, and so is a copy that differs from one on a trusted target. Reads each target
+/// page by page. Sends no request to io servers if no file is mirrored. Life cycle: construct -> run() awaited once ->
+/// destroyed. One executor. Pinned.
 class CopyCheck {
  public:
   CopyCheck(Servers& servers, const Options& options, RepairQueue& queue, Observer& observer)
@@ -26,7 +27,7 @@ class CopyCheck {
         queue_(queue),
         observer_(observer),
         contents_(servers, options.contents_rate),
-        repair_(servers, observer) {}
+        repair_(servers, observer, contents_) {}
   CopyCheck(const CopyCheck&) = delete;
   CopyCheck& operator=(const CopyCheck&) = delete;
 
@@ -35,7 +36,7 @@ class CopyCheck {
 
   /// Datafiles whose contents clients kept changing.
   std::uint64_t undecided() const { return contents_.undecided(); }
-  /// Servers that did not compare contents, and why.
+  /// What was not compared, and why.
   const std::vector<std::string>& unchecked() const { return unchecked_; }
 
  private:
@@ -44,7 +45,8 @@ class CopyCheck {
   job::Task<Result<void>> learn_groups();
   job::Task<Result<void>> check_target(ServerId server, TargetId target);
   job::Task<Result<void>> check_page(const std::vector<wire::DatafileRef>& page, TargetId target);
-  /// The other members that serve and hold the datafile as well.
+  /// The copies that this one is compared with: the primary's with all others that serve, each other one with the
+  /// primary's.
   job::Task<Result<std::vector<CopyPair>>> pairs_of(wire::DatafileRef datafile, TargetId target);
   job::Task<Result<std::optional<Layout>>> layout_of(Handle handle);
   job::Task<bool> differ(const CopyPair& pair);
@@ -52,9 +54,16 @@ class CopyCheck {
   job::Task<Result<void>> compare_contents(CopyPair pair, std::uint64_t size);
   job::Task<Result<bool>> is_pair(CopyPair pair);
   job::Task<std::string> tell_others(CopyPair pair, Extent part);
-  bool trusts(TargetId target) const;
+  bool is_primary(const CopyPair& pair, TargetId target) const;
+  bool trusts(TargetId target, Handle handle) const;
+  Result<void> check_trusted() const;
   void suspect(wire::Finding finding, CopyPair pair, const std::string& others);
-  job::Task<Result<void>> make_anew();
+  /// `all`: those of primaries, too, which needs all findings.
+  job::Task<Result<void>> make_anew(bool all);
+  /// Keeps repairs of sizes from taking what is left of a file for all of it.
+  job::Task<Result<void>> guard_sizes();
+  job::Task<Result<std::string>> why_to_leave_size(Handle handle);
+  void leave_unchecked(TargetId target, const Error& error);
   job::Task<Result<Presences>> look_at(TargetId target, std::vector<wire::DatafileRef> datafiles);
 
   Servers& servers_;

@@ -12,6 +12,12 @@
 
 namespace spate::fsck {
 
+/// The copy on this target is the right one.
+struct Trusted {
+  TargetId target;
+  Handle handle;  // of this file only; 0: of any
+};
+
 /// A value.
 struct Options {
   bool repair = false;
@@ -22,7 +28,7 @@ struct Options {
   /// The most bytes a second that are read of each copy for `contents`; 0: no limit.
   std::uint64_t contents_rate = 100U << 20U;
   /// Of two copies that differ, the one on such a target is the right one, unless both are on such targets.
-  std::vector<TargetId> trusted;
+  std::vector<Trusted> trusted;
   /// Background work of servers counts as damage if it is older than this.
   Duration grace = std::chrono::seconds(60);
   /// Size of the table of inodes, bytes. With more inodes than fit, the entries are read several times. >= 4096.

@@ -83,6 +83,20 @@ void RepairQueue::suspect(wire::Finding finding, std::string leave) {
   suspicions_.push_back({std::move(finding), std::move(leave)});
 }
 
+void RepairQueue::leave_size(Handle handle, const std::string& why) {
+  for (Suspicion& suspicion : suspicions_) {
+    if (suspicion.finding.damage == Damage::kWrongSize && suspicion.finding.handle == handle) suspicion.leave = why;
+  }
+}
+
+std::set<Handle> RepairQueue::wrong_sizes() const {
+  std::set<Handle> found;
+  for (const Suspicion& suspicion : suspicions_) {
+    if (suspicion.finding.damage == Damage::kWrongSize) found.insert(suspicion.finding.handle);
+  }
+  return found;
+}
+
 void RepairQueue::conclude(wire::Finding finding, Outcome outcome, std::string note) {
   wire::MetaRepairReply reply;
   reply.note = std::move(note);

@@ -3,6 +3,7 @@
 // reports the outcome.
 #pragma once
 
+#include <set>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -33,6 +34,12 @@ class RepairQueue {
   /// A copy of this file is lost or wrong. The size of the file is not looked at before that is settled: in this pass
   /// no wrong size is reported.
   void leave_size(Handle handle) { without_size_.insert(handle); }
+  /// A wrong size of this file is reported and, for this reason, not repaired in this pass.
+  void leave_size(Handle handle, const std::string& why);
+  /// The files that are suspected to have a wrong size.
+  std::set<Handle> wrong_sizes() const;
+  /// A finding was dropped for want of room.
+  void overflow() { overflowed_ = true; }
   /// Reports a finding that was confirmed, and dealt with, elsewhere.
   void conclude(wire::Finding finding, Outcome outcome, std::string note);
   /// Without repair, settles the suspicions if there are too many. The passes call it from time to time.

@@ -57,6 +57,15 @@ class Servers {
     if (!reply && is_silence(reply.code())) down_.insert(server);
     co_return reply;
   }
+  /// As ask_io(), with the time of a request to the meta server, for a request that may take long. Its failure says
+  /// nothing about later ones.
+  template <typename Reply, typename Request>
+  job::Task<Result<Reply>> ask_once(ServerId server, const Request& request) {
+    if (down_.contains(server)) co_return Error(Errc::kUnreachable, channels_.at(server)->name());
+    const rpc::CallOptions options = call_options(options_.deadline, 64 * 1024);
+    auto reply = co_await channels_.at(server)->template call<Reply>(request, options);
+    co_return reply;
+  }
   /// The io server that holds a target; 0 if there is none.
   ServerId server_of(TargetId target) const;
   /// "server 3 (tcp://...)".

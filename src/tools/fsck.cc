@@ -124,6 +124,14 @@ class Printer final : public fsck::Observer {
     }
     return "--repair " + std::string(fsck::remedy(report.finding.damage)) + (note.empty() ? "" : " (" + note + ")");
   }
+  /// The command that repairs what this one has found.
+  std::string command() const {
+    std::string text = "spate fsck";
+    if (options_.contents) text += " --contents";
+    text += " --repair";
+    for (const std::string& trusted : options_.trusted) text += " --trust " + trusted;
+    return text;
+  }
   std::string conclusion(const fsck::Summary& s) const {
     std::string text = fmt::format("{} objects, {} names", s.inodes, s.entries);
     if (!options_.names_only) text += fmt::format(", {} datafiles", s.datafiles);
@@ -134,7 +142,7 @@ class Printer final : public fsck::Observer {
     }
     if (s.parents > 0) text += fmt::format("{} objects know their directory now: that was no damage.\n", s.parents);
     if (s.repaired > 0) text += fmt::format("{} repaired.\n", s.repaired);
-    if (repairable_ > 0) text += fmt::format("{} can be repaired: run `spate fsck --repair`.\n", repairable_);
+    if (repairable_ > 0) text += fmt::format("{} can be repaired: run `{}`.\n", repairable_, command());
     const std::uint64_t by_hand = s.left - std::min(s.left, repairable_);
     if (by_hand > 0) text += fmt::format("{} not repaired: see above, and \"By hand\" in docs/fsck.md.\n", by_hand);
     if (s.undecided > 0) {
@@ -175,12 +183,18 @@ int fail(Context& context, const Error& error) {
   return kExitOperational;
 }
 
-/// 0: it is not the number of a target.
-TargetId parse_target(const std::string& text) {
-  std::uint32_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool good = error == std::errc() && end == text.data() + text.size() && number < kFirstGroup.value;
-  return good ? TargetId(number) : TargetId();
+/// TARGET or TARGET:HANDLE. Without a target: it is neither.
+fsck::Trusted parse_trusted(const std::string& text) {
+  fsck::Trusted trusted;
+  const char* const last = text.data() + text.size();
+  auto [end, error] = std::from_chars(text.data(), last, trusted.target.value);
+  if (error == std::errc() && end != last && *end == ':') {
+    const auto handle = std::from_chars(end + 1, last, trusted.handle.value);
+    end = handle.ptr;
+    error = trusted.handle ? handle.ec : std::errc::invalid_argument;
+  }
+  const bool good = error == std::errc() && end == last && trusted.target < kFirstGroup;
+  return good ? trusted : fsck::Trusted();
 }
 
 int run_fsck(Context& context, const FsckOptions& options) {
@@ -190,11 +204,12 @@ int run_fsck(Context& context, const FsckOptions& options) {
     return context.usage("--trust and --names-only exclude each other");
   fsck::Options check;
   for (const std::string& text : options.trusted) {
-    const TargetId target = parse_target(text);
-    if (!target)
-      return context.usage("--trust needs the number of a target, as fsck and `spate getstripe` show it, not \"" +
-                           printable(text) + "\"");
-    check.trusted.push_back(target);
+    const fsck::Trusted trusted = parse_trusted(text);
+    if (!trusted.target)
+      return context.usage(
+          "--trust needs the number of a target, as fsck and `spate getstripe` show it, or TARGET:OBJECT, not \"" +
+          printable(text) + "\"");
+    check.trusted.push_back(trusted);
   }
   check.contents = options.contents;
   check.contents_rate = std::min<std::uint64_t>(options.rate_mib, 1U << 30U) << 20U;
@@ -251,7 +266,8 @@ Command make_fsck() {
       {"--names-only", "only the name space: the io servers are not asked", &options->names_only},
       {"--contents", "also compare what the copies of mirrored files contain: reads all of them", &options->contents},
       {"--rate", "MiB a second that --contents reads of each copy at most (100); 0: no limit", &options->rate_mib},
-      {"--trust", "where copies differ, the one on this target is right; may be repeated", &options->trusted},
+      {"--trust", "where copies differ, the one on this TARGET is right; TARGET:OBJECT: of this file; may be repeated",
+       &options->trusted},
       {"--progress", "show the progress on standard error even if it is not a terminal", &options->progress},
       {"--grace", "seconds after which work in the background should be done (60)", &options->grace_s},
       {"--memory", "MiB for the table of inodes (64); less makes large file systems slower", &options->memory_mib}};

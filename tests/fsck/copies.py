@@ -10,7 +10,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from common import CLEAN, LEFT, REPAIRED, Checked, alive, check, kinds, wait_until  # noqa: E402
+from common import CLEAN, INCOMPLETE, LEFT, REPAIRED, Checked, alive, check, kinds, wait_until  # noqa: E402
 
 SIZE, ZEROS = 65536, (16384, 32768)  # of a file in one strip; the range that holds zeros
 NAMES = ("zeros", "data", "lost", "led", "led-data")
@@ -55,11 +55,12 @@ class Mirrored(Checked):
             return any(row.get("groups", 0) > 0 and row["degraded"] == 0 for row in rows)
         wait_until(whole, "all groups are whole", PATIENT)
 
-    def while_down(self, server, change, is_made):
-        """Changes datafiles of a server that is down. What the change logs still name comes back with the server: then it tries again."""
+    def while_down(self, servers, change, is_made):
+        """Changes datafiles of servers that are down. What the change logs still name comes back with the server: then it tries again."""
         for _ in range(6):
             time.sleep(NOTES_GO)
-            self.kill(server)
+            for server in servers:
+                self.kill(server)
             change()
             self.up()
             self.when_whole()
@@ -119,7 +120,7 @@ def a_backup_is_damaged(fs, good, bad):
         punch(paths["zeros"], *ZEROS)  # reads the same
         punch(paths["data"], 0, 4096)
         remove(paths["lost"])
-    fs.while_down(bad // 256, change, lambda: begins_with_zeros(paths["data"]) and not os.path.exists(paths["lost"]))
+    fs.while_down([bad // 256], change, lambda: begins_with_zeros(paths["data"]) and not os.path.exists(paths["lost"]))
     lost, data = fs.handle("/lost"), fs.handle("/data")
     found = fs.fsck_says(LEFT)[0]
     check(kinds(found) == ["missing-copy"] and found[0]["handle"] == lost, found)
@@ -133,7 +134,12 @@ def a_backup_is_damaged(fs, good, bad):
     check(begins_with_zeros(paths["data"]), "fsck has guessed")
     both = ("--trust", str(good), "--trust", str(bad))
     fs.expect(LEFT, [("unequal-contents", data, "left")], "to trust both says nothing", "--contents", "--repair", *both)
-    fs.expect(REPAIRED, [("unequal-contents", data, "repaired")], "a trusted copy", "--contents", "--repair", "--trust", str(good))
+    other_file = "%d:%d" % (good, lost)
+    fs.expect(LEFT, [("unequal-contents", data, "left")], "it is trusted for another file", "--contents", "--repair", "--trust", other_file)
+    said = fs.run("fsck", "--contents", "--trust", str(good)).stdout.decode()
+    check("`spate fsck --contents --repair --trust %d`" % good in said, "the command that repairs it: " + said)
+    this_file = "%d:%d" % (good, data)
+    fs.expect(REPAIRED, [("unequal-contents", data, "repaired")], "a trusted copy", "--contents", "--repair", "--trust", this_file)
     fs.expect(CLEAN, [], "it is repaired", "--contents")
 
 
@@ -144,7 +150,7 @@ def a_primary_is_damaged(fs, good, bad):
     def change():
         remove(paths["led"])
         punch(paths["led-data"], 0, 4096)
-    fs.while_down(bad // 256, change, lambda: begins_with_zeros(paths["led-data"]) and not os.path.exists(paths["led"]))
+    fs.while_down([bad // 256], change, lambda: begins_with_zeros(paths["led-data"]) and not os.path.exists(paths["led"]))
     fs.make_lead("led", bad)
     led, data = fs.handle("/led"), fs.handle("/led-data")
     fs.expect(REPAIRED, [("missing-copy", led, "repaired")], "what the primary has lost", "--repair")
@@ -153,6 +159,57 @@ def a_primary_is_damaged(fs, good, bad):
     fs.when_whole()
     fs.make_lead("led", bad)
     fs.expect(REPAIRED, [("unequal-contents", data, "repaired")], "a primary that is not trusted", "--contents", "--repair", "--trust", str(good))
+    fs.expect(CLEAN, [], "it is repaired", "--contents")
+
+
+def both_are_damaged(fs, leads, other):
+    """Each has the only good copy of something. Nothing is repaired from a member before its own copies are good."""
+    led_paths = {target: datafile(fs, "led", target) for target in (leads, other)}
+    data_path, lost_path = datafile(fs, "data", other), datafile(fs, "lost", other)
+
+    def change():
+        remove(led_paths[leads])
+        punch(data_path, 0, 4096)
+        remove(lost_path)
+
+    def is_made():
+        return begins_with_zeros(data_path) and not os.path.exists(lost_path) and not os.path.exists(led_paths[leads])
+    fs.while_down([leads // 256, other // 256], change, is_made)
+    if targets_of(fs, "led")[0] != leads:
+        fs.make_lead("led", leads)
+    led, data, lost = fs.handle("/led"), fs.handle("/data"), fs.handle("/lost")
+    fs.kill(other // 256)
+    found = fs.fsck_says(LEFT + INCOMPLETE, "--repair")[0]
+    check([(one["damage"], one["handle"], one["outcome"]) for one in found] == [("wrong-size", led, "left")], found)
+    fs.up()
+    fs.when_whole()
+    wanted = [("missing-copy", led, "left"), ("missing-copy", lost, "repaired"), ("unequal-contents", data, "left")]
+    fs.expect(REPAIRED + LEFT, sorted(wanted), "a member whose copy may be wrong does not lead", "--contents", "--repair")
+    check(targets_of(fs, "led")[0] == leads, "the other member leads")
+    with open(led_paths[other], "rb") as file:
+        check(file.read() == content(), "the last copy is changed")
+    wanted = [("missing-copy", led, "repaired"), ("unequal-contents", data, "repaired")]
+    fs.expect(REPAIRED, sorted(wanted), "in this order", "--contents", "--repair", "--trust", str(leads))
+    check(targets_of(fs, "led")[0] == other, "the member with the only copy does not lead")
+    fs.expect(CLEAN, [], "all is repaired", "--contents")
+
+
+def one_of_three_is_damaged(fs):
+    """One finding for each wrong copy, which names that copy."""
+    fs.spate("mkdir", "spate:/three")
+    fs.spate("policy", "set", "spate:/three", "replicas=3")
+    fs.spate("put", "spate:/three/short", input=content())
+    handle, targets = fs.handle("/three/short"), targets_of(fs, "three/short")
+    check(len(targets) == 3, targets)
+    fs.when_whole()
+    path = datafile(fs, "three/short", targets[1])
+    fs.while_down([targets[1] // 256], lambda: os.truncate(path, 4096), lambda: os.path.getsize(path) == 4096)
+    if targets_of(fs, "three/short")[0] != targets[0]:
+        fs.make_lead("three/short", targets[0])
+    found = fs.fsck_says(LEFT)[0]
+    check([(one["damage"], one["handle"], one["target"]) for one in found] == [("unequal-copies", handle, targets[1])], found)
+    check("spate fsck --contents --repair --trust" in found[0]["note"], found)
+    fs.expect(REPAIRED, [("unequal-copies", handle, "repaired")], "a short copy", "--repair", "--trust", str(targets[2]), "--trust", str(targets[0]))
     fs.expect(CLEAN, [], "it is repaired", "--contents")
 
 
@@ -173,9 +230,14 @@ def main():
         fs.expect(CLEAN, [], "copies differ although nobody has changed them", "--contents")
         a_backup_is_damaged(fs, first, second)
         a_primary_is_damaged(fs, first, second)
+        both_are_damaged(fs, *targets_of(fs, "led"))
         fs.files_are_as_written((first, second))
+        one_of_three_is_damaged(fs)
         the_rate_is_kept(fs)
         check(fs.run("fsck", "--trust", "seven").returncode == 2, "--trust needs a number")
+        check(fs.run("fsck", "--trust", "%d:" % first).returncode == 2, "--trust needs an object after the colon")
+        refused = fs.run("fsck", "--trust", "77777")
+        check(refused.returncode == INCOMPLETE and "77777" in refused.stderr, refused)
 
 
 main()
