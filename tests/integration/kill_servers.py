@@ -41,7 +41,9 @@ def fails(fs, cp, server):
     said = said.decode()
     check(cp.returncode == 1, "cp: exit %s, said: %s" % (cp.returncode, said))
     check("server %d (%s)" % (server, fs.url(server)) in said, "cp does not name server %d: %s" % (server, said))
-    check(len(said.strip().splitlines()) == 1, "more than one message: " + said)
+    # A slow machine may take longer than the 3 s after which a command says that it waits.
+    errors = [line for line in said.splitlines() if not line.startswith("spate: has waited for server")]
+    check(len(errors) == 1, "more than one message: " + said)
     return time.monotonic() - begin
 
 
