@@ -1,7 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """One copy of mirrored files is changed behind Spate's back: a datafile is removed, or gets a hole. fsck tells a lost datafile from a
-hole, brings it back from the other copy, and replaces a copy with other contents only when it is told which one is right."""
+hole, brings it back from the other copy, and replaces a copy with other contents only when it is told which one is right.
+
+  copies.py          a backup is damaged
+  copies.py --all    also a primary, both members, and one of three copies; and the rate is kept
+"""
 import ctypes
 import json
 import os
@@ -18,6 +22,7 @@ NOTES_GO = 25  # s: a server that comes back is mostly not given what has change
 KEEP_SIZE, PUNCH_HOLE = 1, 2
 LARGE, SLOW = 12, 4  # MiB of a file; MiB/s
 PATIENT = 240  # s
+STAYS = 4  # s
 
 
 def content():
@@ -53,12 +58,22 @@ class Mirrored(Checked):
         def whole():
             rows = json.loads(self.run("status", "--json").stdout or b"[]")
             return any(row.get("groups", 0) > 0 and row["degraded"] == 0 for row in rows)
-        wait_until(whole, "all groups are whole", PATIENT)
+        seen = []
+
+        def stays_whole():
+            # A member that was started anew is still counted until the one that leads hears of it.
+            if not whole():
+                seen.clear()
+                return False
+            seen.append(time.monotonic())
+            return seen[-1] - seen[0] > STAYS
+        wait_until(stays_whole, "all groups are whole", PATIENT)
 
     def while_down(self, servers, change, is_made):
         """Changes datafiles of servers that are down. What the change logs still name comes back with the server: then it tries again."""
         for _ in range(6):
-            time.sleep(NOTES_GO)
+            # If both end, none of them returns to the other now, and is_made() does not show what the logs still name.
+            time.sleep(NOTES_GO * len(servers))
             for server in servers:
                 self.kill(server)
             change()
@@ -228,12 +243,14 @@ def main():
         first, second = fs.put_in_one_group()
         fs.when_whole()
         fs.expect(CLEAN, [], "copies differ although nobody has changed them", "--contents")
+        everything = sys.argv[1:] == ["--all"]
         a_backup_is_damaged(fs, first, second)
-        a_primary_is_damaged(fs, first, second)
-        both_are_damaged(fs, *targets_of(fs, "led"))
-        fs.files_are_as_written((first, second))
-        one_of_three_is_damaged(fs)
-        the_rate_is_kept(fs)
+        if everything:
+            a_primary_is_damaged(fs, first, second)
+            both_are_damaged(fs, *targets_of(fs, "led"))
+            fs.files_are_as_written((first, second))
+            one_of_three_is_damaged(fs)
+            the_rate_is_kept(fs)
         check(fs.run("fsck", "--trust", "seven").returncode == 2, "--trust needs a number")
         check(fs.run("fsck", "--trust", "%d:" % first).returncode == 2, "--trust needs an object after the colon")
         refused = fs.run("fsck", "--trust", "77777")
