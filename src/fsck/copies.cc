@@ -241,7 +241,7 @@ job::Task<Result<void>> CopyCheck::compare_contents(CopyPair pair, std::uint64_t
   co_return Result<void>();
 }
 
-/// What the copies on further targets say about the part in which two copies differ.
+/// Names the one of two different copies with which each copy on a further target agrees in this part.
 job::Task<std::string> CopyCheck::tell_others(CopyPair pair, Extent part) {
   std::string text;
   const auto group = groups_.find(pair.group);

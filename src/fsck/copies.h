@@ -36,7 +36,7 @@ class CopyCheck {
 
   /// Datafiles whose contents clients kept changing.
   std::uint64_t undecided() const { return contents_.undecided(); }
-  /// What was not compared, and why.
+  /// The parts that were not compared, each with the reason.
   const std::vector<std::string>& unchecked() const { return unchecked_; }
 
  private:

@@ -27,7 +27,7 @@ struct Options {
   bool contents = false;
   /// The most bytes a second that are read of each copy for `contents`; 0: no limit.
   std::uint64_t contents_rate = 100U << 20U;
-  /// Of two copies that differ, the one on such a target is the right one, unless both are on such targets.
+  /// If two copies differ, the one on such a target is the right one, unless both are on such targets.
   std::vector<Trusted> trusted;
   /// Background work of servers counts as damage if it is older than this.
   Duration grace = std::chrono::seconds(60);

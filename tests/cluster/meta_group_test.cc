@@ -42,7 +42,7 @@ TEST(MetaGroup, TwoServersThatBothBelieveToLeadAreNotWhole) {
     while (!condition() && world.now() < limit) std::ignore = world.turn(limit);
     return condition();
   };
-  ASSERT_TRUE(until([&] { return world.is_whole(); }));
+  ASSERT_TRUE(until([&] { return world.is_whole(); })) << "the group does not become whole";
   const std::vector<ServerId> metas = world.meta_servers();
   const ServerId first = world.leader();
   const ServerId second = metas.front() == first ? metas.back() : metas.front();
@@ -50,10 +50,10 @@ TEST(MetaGroup, TwoServersThatBothBelieveToLeadAreNotWhole) {
   world.coordination().faults.cut_off.insert(first.value);
   ASSERT_TRUE(until([&] { return world.server(second)->leads(); })) << "nobody takes the place of the isolated server";
   ASSERT_TRUE(world.server(first)->leads()) << "it has learnt that another one leads; this tests nothing";
-  EXPECT_FALSE(world.is_whole());
+  EXPECT_FALSE(world.is_whole()) << "two servers believe that they lead";
   world.fabric().links().partition(first.value, second.value, false);
   world.coordination().faults.cut_off.clear();
-  EXPECT_TRUE(until([&] { return world.is_whole(); }));
+  EXPECT_TRUE(until([&] { return world.is_whole(); })) << "the group does not become whole again";
 }
 
 class PlantedMetaGroup : public testing::TestWithParam<Plant> {};

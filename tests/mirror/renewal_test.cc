@@ -28,7 +28,7 @@ class RenewalTest : public ReplacementTest {
     world().run_for(5s);  // it is left out, and its process has ended
     remove_copy(poor_);
     mirrors_->restart(poor_);
-    ASSERT_TRUE(mirrors_->become_whole());
+    ASSERT_TRUE(mirrors_->become_whole()) << "a group lacks a copy";
     ASSERT_FALSE(copy_on(poor_)) << "the change log still named it";
     ASSERT_EQ(mirrors_->primary_of(*file_), good_);
     request_.group = mirrors_->group_of(*file_).id;
@@ -82,12 +82,12 @@ class RenewalTest : public ReplacementTest {
 
 TEST_F(RenewalTest, ABackupReceivesItsCopyAnew) {
   ASSERT_OK(ask(good_));
-  ASSERT_TRUE(mirrors_->become_whole());
+  ASSERT_TRUE(mirrors_->become_whole()) << "a group lacks a copy";
   EXPECT_EQ(mirrors_->differences(), "");
   expect_content();
 }
 
-/// Whoever leads then must not take the former primary's copy for one that is out of date.
+/// The next primary must not take the former primary's copy for one that is out of date.
 TEST_F(RenewalTest, TheOnlyCopyStaysWhenThePrimaryEndsBeforeTheRecordIsChanged) {
   mirrors_->cut(good_, kMetaServer, true);
   std::ignore = ask(good_);
@@ -96,15 +96,15 @@ TEST_F(RenewalTest, TheOnlyCopyStaysWhenThePrimaryEndsBeforeTheRecordIsChanged) 
   mirrors_->cut(good_, kMetaServer, false);
   ASSERT_EQ(mirrors_->primary_of(*file_), poor_) << "it has not taken over: the scene is not the one that is meant";
   mirrors_->restart(good_);
-  ASSERT_TRUE(mirrors_->become_whole());
+  ASSERT_TRUE(mirrors_->become_whole()) << "a group lacks a copy";
   ASSERT_TRUE(copy_on(good_)) << "the only copy is gone";
   EXPECT_BYTES(*copy_on(good_), content_);
   // The member without a copy leads: first the lead moves, and then the copy is made anew.
   ASSERT_OK(ask(poor_));
-  ASSERT_TRUE(mirrors_->become_whole());
+  ASSERT_TRUE(mirrors_->become_whole()) << "a group lacks a copy";
   EXPECT_EQ(mirrors_->primary_of(*file_), good_);
   ASSERT_OK(ask(good_));
-  ASSERT_TRUE(mirrors_->become_whole());
+  ASSERT_TRUE(mirrors_->become_whole()) << "a group lacks a copy";
   EXPECT_EQ(mirrors_->differences(), "");
   expect_content();
 }
@@ -113,7 +113,7 @@ TEST_F(RenewalTest, ACopyOfARemovedDatafileIsPassedOver) {
   const wire::DatafileRef gone{Handle(datafile().handle.value + 1000), {0, request_.member}};
   request_.datafiles.insert(request_.datafiles.begin(), gone);
   ASSERT_OK(ask(good_));
-  ASSERT_TRUE(mirrors_->become_whole());
+  ASSERT_TRUE(mirrors_->become_whole()) << "a group lacks a copy";
   EXPECT_EQ(mirrors_->differences(), "");
   request_.datafiles.assign(1, gone);
   EXPECT_ERRC(ask(good_), Errc::kNotFound);

@@ -307,8 +307,8 @@ Result<void> PrimaryTerm::check_renewal(const wire::CopyRenewRequest& request, c
   return {};
 }
 
-/// Nothing is noted in the change log: whoever leads the group next would take a note of this member for a change that
-/// this member lacks, and replace its copy, which is the right one.
+/// Notes nothing in the change log: the next primary would take a note of this member for a change that this member
+/// lacks, and replace its copy, which is the right one.
 job::Task<Result<std::uint64_t>> PrimaryTerm::renew(wire::CopyRenewRequest request, job::StopToken stop) {
   SPATE_CO_TRY(std::ignore, check_renewal(request, stop));
   const job::Gate::Holder in(gate_);

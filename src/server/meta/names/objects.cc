@@ -125,8 +125,8 @@ void gain_name(InodeRecord& object, Handle directory) {
   }
 }
 
-/// Of two names both are known. If there are more, a directory may have other names of the object than those that the
-/// inode knows: then only a search would tell.
+/// If an object has two names, both are known. If there are more, a directory may have other names of the object than
+/// those that the inode knows: then only a search would tell.
 void lose_name(InodeRecord& object, Handle directory) {
   --object.attributes.link_count;
   if (object.second_parent == directory) {
