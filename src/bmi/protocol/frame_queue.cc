@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/check.h"
 #include "base/copy.h"
 
 namespace spate::bmi::protocol {
@@ -46,6 +47,11 @@ void FrameQueue::push(const Header& header, Op* op) {
 void FrameQueue::push_own(const Header& header, Bytes payload) {
   frames_.push(Frame{header, nullptr, std::move(payload), false});
   ++answers_;
+}
+
+void FrameQueue::push_ahead(const Header& header) {
+  SPATE_CHECK(!ahead_);
+  ahead_ = header;
 }
 
 Withdrawn FrameQueue::withdraw(Op& op, const Header* instead) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
@@ -24,6 +25,9 @@ class FrameQueue {
   void push(const Header& header, Op* op);
   /// Appends a frame with its own payload, which fits one frame.
   void push_own(const Header& header, Bytes payload);
+  /// Adds a frame without payload that leaves before all frames that wait, but not within a message that has begun.
+  /// There is at most one such frame at a time.
+  void push_ahead(const Header& header);
   /// See Path::withdraw.
   Withdrawn withdraw(Op& op, const Header* instead);
 
@@ -34,7 +38,13 @@ class FrameQueue {
   ///   void publish(const Header& header, std::uint64_t payload): sends what was written to room().
   template <typename Writer>
   bool flush(Writer& writer, Sender& sender) {
-    while (!frames_.empty()) {
+    while (!empty()) {
+      if (ahead_ && !within_message()) {
+        Room room;
+        if (!writer.room(0, false, room)) return false;
+        writer.publish(*std::exchange(ahead_, std::nullopt), 0);
+        continue;
+      }
       Frame& front = frames_.front();
       if (front.op != nullptr) {
         if (!write_message(writer, front, sender)) return false;
@@ -51,7 +61,7 @@ class FrameQueue {
     return true;
   }
 
-  bool empty() const { return frames_.empty(); }
+  bool empty() const { return frames_.empty() && !ahead_; }
   /// Whether so many answers wait that the peer must have stopped fetching them. The module drops such a peer, since
   /// answers are not queued without bound.
   bool too_many_answers() const { return answers_ > 64 * 1024; }
@@ -66,6 +76,8 @@ class FrameQueue {
 
   /// Copies the next bytes of the operation's segments to `room`. 0, or the errno of a file that cannot be read.
   static int gather(Op& op, MutableByteView room);
+  /// Whether a message has begun to leave, and neither its end nor its abort has left.
+  bool within_message() { return begun_ || (!frames_.empty() && frames_.front().header.type == FrameType::kAbort); }
   static void copy_own(const Frame& frame, const Room& room);
   void drop_front();
 
@@ -99,8 +111,9 @@ class FrameQueue {
   }
 
   Ring<Frame> frames_;
-  std::size_t answers_ = 0;  // frames without an operation
-  bool begun_ = false;       // a part of the front message has left
+  std::optional<Header> ahead_;  // see push_ahead()
+  std::size_t answers_ = 0;      // frames without an operation
+  bool begun_ = false;           // a part of the front message has left
 };
 
 }  // namespace spate::bmi::protocol

@@ -74,5 +74,49 @@ TEST_F(FrameQueueTest, AMessageThatHasNotLeftIsSkippedOrReplaced) {
   for (Op* op : ops) state.release(*op);
 }
 
+TEST_F(FrameQueueTest, AFrameThatGoesAheadLeavesBeforeMessagesThatHaveNotBegun) {
+  FrameQueue queue;
+  for (int i = 0; i < 2; ++i) {
+    Op& op = begin(1, 15, false);
+    op.left = op.size;
+    queue.push(header_of(FrameType::kEager, 1, 15), &op);
+  }
+  Lane lane;
+  lane.frames_left = 1;
+  EXPECT_EQ(queue.flush(lane, peer.sender()), false) << "the first message has begun";
+  queue.push_ahead(header_of(FrameType::kTaken, 0, 0));
+  lane.frames_left = 9;
+  EXPECT_EQ(queue.flush(lane, peer.sender()), true);
+  EXPECT_EQ(lane.written,
+            (std::vector{FrameType::kEager, FrameType::kMore, FrameType::kTaken, FrameType::kEager, FrameType::kMore}));
+}
+
+TEST_F(FrameQueueTest, AFrameThatGoesAheadLeavesAfterTheAbortOfAMessage) {
+  FrameQueue queue;
+  Op& op = begin(1, 25, false);
+  op.left = op.size;
+  queue.push(header_of(FrameType::kEager, 1, 25), &op);
+  Lane lane;
+  lane.frames_left = 1;
+  EXPECT_EQ(queue.flush(lane, peer.sender()), false);
+  queue.push_ahead(header_of(FrameType::kTaken, 0, 0));
+  EXPECT_EQ(queue.withdraw(op, nullptr), Withdrawn::kAborted);
+  lane.frames_left = 5;
+  EXPECT_EQ(queue.flush(lane, peer.sender()), true);
+  EXPECT_EQ(lane.written, (std::vector{FrameType::kEager, FrameType::kAbort, FrameType::kTaken}));
+  state.release(op);
+}
+
+TEST_F(FrameQueueTest, AQueueWithAFrameThatGoesAheadIsNotEmpty) {
+  FrameQueue queue;
+  queue.push_ahead(header_of(FrameType::kTaken, 0, 0));
+  EXPECT_EQ(queue.empty(), false);
+  Lane lane;
+  EXPECT_EQ(queue.flush(lane, peer.sender()), false) << "there was no room";
+  lane.frames_left = 1;
+  EXPECT_EQ(queue.flush(lane, peer.sender()), true);
+  EXPECT_EQ(queue.empty(), true);
+}
+
 }  // namespace
 }  // namespace spate::bmi::protocol

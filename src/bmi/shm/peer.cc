@@ -114,7 +114,7 @@ void Peer::widen() {
   header.type = kWiden;
   for (const MessageClass c : kBothClasses) {
     header.message_class = c;
-    push(header, nullptr);
+    queue_of(c).push_ahead(header);  // what has not begun goes through the full lane
   }
   flush_all();
 }

@@ -114,7 +114,7 @@ bool Peer::on_widen(MessageClass c, const Frame& frame) {
   FrameHeader header;
   header.type = kWiden;
   header.message_class = c;
-  push(header, nullptr);
+  queue_of(c).push_ahead(header);
   return true;
 }
 

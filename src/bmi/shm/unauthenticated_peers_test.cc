@@ -145,6 +145,29 @@ TEST_F(ShmUnauthenticatedPeersTest, APeerThatWidensTwiceIsDropped) {
   EXPECT_TRUE(drive([&] { return peer.closed(); }));
 }
 
+TEST_F(ShmUnauthenticatedPeersTest, MessagesThatHaveNotBegunWaitForTheFullLane) {
+  RawPeer peer(url_);
+  handshake(peer);
+  const Address to_peer = introduce(peer);
+  const Bytes data(3000);  // the narrow lane holds one and the beginning of the next
+  for (std::uint64_t tag = 0; tag < 4; ++tag) server_->send(to_peer, tag, data, MessageClass::kBulk);
+  settle();
+  (*server_)->admit(to_peer);
+  std::uint64_t begun = 0;
+  std::optional<Frame> seen;
+  const bool widened = drive([&] {
+    seen = peer.next(MessageClass::kBulk);
+    if (!seen) {
+      peer.ring();
+      return false;
+    }
+    if (seen->header.type == FrameType::kEager) ++begun;
+    return seen->header.type == kWiden;
+  });
+  EXPECT_EQ(widened, true);
+  EXPECT_EQ(begun, 2U) << "messages that went through the narrow lane";
+}
+
 TEST_F(ShmUnauthenticatedPeersTest, MessagesKeepTheirOrderWhileTheLanesChange) {
   constexpr std::uint64_t kMessages = 200;
   const Address to_client = introduce(*client_, to_server_);
