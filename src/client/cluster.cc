@@ -73,8 +73,8 @@ job::Task<void> Cluster::end_inheritance() {
 job::Task<Result<rpc::RawReply>> Cluster::change_meta(wire::Op op, ByteView body, Limits limits,
                                                       const ChangePlan& plan) {
   if (!attributes_.on()) {
-    auto reply = co_await session_.send_change(op, body, limits);
-    co_return reply;
+    SPATE_CO_TRY(ChangeReply reply, co_await session_.send_change(op, body, limits));
+    co_return std::move(reply.raw);
   }
   OwnChange change(attributes_, plan);
   // Other clients may see the change before its answer has come.
@@ -89,27 +89,20 @@ job::Task<Result<rpc::RawReply>> Cluster::change_meta(wire::Op op, ByteView body
     // prevents that.
     if (may_be_under_way(reply.code())) session_.meta().repeat_handshake();
     if (without_effect(op, reply.code())) change.end_without_effect();
-    co_return reply;
+    co_return std::move(reply).error();
   }
-  if ((reply->features & wire::kFeatureLeases) == 0) co_return reply;
-  wire::Touched touched;
-  wire::Reader reader(reply->body);
-  reader(touched);
-  wire::Granted granted;
-  if ((reply->features & wire::kFeatureGrants) != 0) reader(granted);
-  if (!reader.decoder().ok())
-    co_return Error(Errc::kProtocol, session_.meta().name() + " sent a reply that cannot be read");
-  reply->body = reply->body.last(reader.decoder().remaining());
+  if (reply->lists == nullptr) co_return std::move(reply->raw);
+  const auto& [touched, granted] = *reply->lists;
   OpenedFile opened;
   if (plan.data == ChangePlan::Data::kOpened) {
-    const auto created = wire::decode_body<wire::CreateReply>(reply->body);
+    const auto created = wire::decode_body<wire::CreateReply>(reply->raw.body);
     if (created) opened = {created->object.attributes.handle, created->created};
   }
   change.end(touched, granted, opened);
   for (const Handle object : touched.objects) cached_opens_.changed(object);
   if (granted.granted) events_.start();
   SPATE_CO_TRY(std::ignore, co_await copies_dropped(options().copies, executor(), {}));
-  co_return reply;
+  co_return std::move(reply->raw);
 }
 
 // The rest of close(). It continues after the caller of close() has stopped waiting.

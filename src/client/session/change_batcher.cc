@@ -5,8 +5,6 @@
 #include <utility>
 
 #include "job/deadline.h"
-#include "wire/archive.h"
-#include "wire/lease_messages.h"
 #include "wire/meta_messages.h"
 
 namespace spate::client {
@@ -44,16 +42,14 @@ bool only_reads(ByteView body) {
   return request && (request->open_flags & ~kOfUncounted) == wire::kOpenRead && !request->renew;
 }
 
-/// The reply of one change as if it had been sent alone: `before`, which lists what the batch has touched and granted,
-/// and then `body`.
-rpc::RawReply reply_of(std::uint64_t features, ByteView before, const Bytes& body) {
-  rpc::RawReply reply;
-  reply.features = features;
-  reply.message = Buffer(before.size() + body.size());
-  const MutableByteView room = reply.message.view();
-  std::ranges::copy(body, std::ranges::copy(before, room.begin()).out);
-  reply.body = room;
-  return reply;
+/// The reply of one change of a batch.
+ChangeReply part_of(const ChangeReply& batch, const Bytes& body) {
+  ChangeReply part;
+  part.raw.features = batch.raw.features;
+  part.raw.message = Buffer::copy_of(body);
+  part.raw.body = part.raw.message.view();
+  part.lists = batch.lists;
+  return part;
 }
 
 }  // namespace
@@ -64,8 +60,8 @@ struct ChangeBatcher::Change {
   const wire::Op op;
   const Bytes body;
   const Limits limits;
-  std::optional<Result<rpc::RawReply>> reply;  // set when done; empty: the change must be sent alone
-  bool waiting = true;                         // not sent yet
+  std::optional<Result<ChangeReply>> reply;  // set when done; empty: the change must be sent alone
+  bool waiting = true;                       // not sent yet
   job::Event done;
 };
 
@@ -74,7 +70,7 @@ bool ChangeBatcher::takes(wire::Op op, ByteView body, const Limits& limits) {
   return op != wire::Op::kOpen || only_reads(body);
 }
 
-job::Task<Result<rpc::RawReply>> ChangeBatcher::send(wire::Op op, ByteView body, Limits limits) {
+job::Task<Result<ChangeReply>> ChangeBatcher::send(wire::Op op, ByteView body, Limits limits) {
   if (under_way_ >= kUnderWay) {
     const auto change = std::make_shared<Change>(executor_, op, body, limits);
     waiting_.push_back(change);
@@ -106,11 +102,11 @@ job::Task<void> ChangeBatcher::wait_for_turn(Change& change) {
   }
 }
 
-job::Task<Result<rpc::RawReply>> ChangeBatcher::send_now(wire::Op op, ByteView body, Limits limits) {
+job::Task<Result<ChangeReply>> ChangeBatcher::send_now(wire::Op op, ByteView body, Limits limits) {
   ++under_way_;
   auto reply = co_await send_one_(op, body, limits, rpc::CallOptions().reply_room);
   answered();
-  co_return reply;
+  co_return read_change_reply(std::move(reply));
 }
 
 void ChangeBatcher::answered() {
@@ -159,7 +155,7 @@ job::Task<void> ChangeBatcher::send_together(Changes changes) {
   if (changes.size() == 1) {
     const Change& one = *changes.front();
     auto reply = co_await send_one_(one.op, one.body, limits, rpc::CallOptions().reply_room);
-    changes.front()->reply = std::move(reply);
+    changes.front()->reply = read_change_reply(std::move(reply));
     changes.front()->done.set();
   } else {
     ++counters_.batches;
@@ -173,21 +169,14 @@ job::Task<void> ChangeBatcher::send_together(Changes changes) {
 }
 
 /// Gives each change its part of the common reply.
-void ChangeBatcher::answer(const Changes& changes, Result<rpc::RawReply> reply) {
+void ChangeBatcher::answer(const Changes& changes, Result<rpc::RawReply> raw) {
   wire::ChangeBatchReply answers;
-  ByteView before;
+  Result<ChangeReply> reply = read_change_reply(std::move(raw));
   if (reply) {
-    wire::Reader reader(reply->body);
-    wire::Touched touched;
-    wire::Granted granted;
-    if ((reply->features & wire::kFeatureLeases) != 0) reader(touched);
-    if ((reply->features & wire::kFeatureGrants) != 0) reader(granted);
-    before = reply->body.first(reply->body.size() - reader.decoder().remaining());
-    auto decoded = wire::decode_body<wire::ChangeBatchReply>(reply->body.subspan(before.size()));
+    auto decoded = wire::decode_body<wire::ChangeBatchReply>(reply->raw.body);
     if (decoded && decoded->answers.size() == changes.size()) {
       answers = *std::move(decoded);
     } else {
-      before = {};
       reply = Error(Errc::kProtocol, "the reply to several changes cannot be read");
     }
   }
@@ -196,7 +185,7 @@ void ChangeBatcher::answer(const Changes& changes, Result<rpc::RawReply> reply) 
     if (reply) {
       wire::BatchedAnswer& its = answers.answers[i];
       if (its.status == Errc::kOk) {
-        change.reply = reply_of(reply->features, before, its.body);
+        change.reply = part_of(*reply, its.body);
       } else if (!refuses_in_batch(its.status)) {
         change.reply = wire::error_of(its.status, std::move(its.context));
       }

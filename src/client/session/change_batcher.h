@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/unique_function.h"
+#include "client/session/change_reply.h"
 #include "client/session/limits.h"
 #include "job/event.h"
 #include "job/gate.h"
@@ -37,8 +38,8 @@ class ChangeBatcher {
 
   /// Whether such a change may wait for other changes and go with them.
   static bool takes(wire::Op op, ByteView body, const Limits& limits);
-  /// As SendOne.
-  job::Task<Result<rpc::RawReply>> send(wire::Op op, ByteView body, Limits limits);
+  /// As SendOne. The replies of one batch share its lists.
+  job::Task<Result<ChangeReply>> send(wire::Op op, ByteView body, Limits limits);
 
   Counters counters() const { return counters_; }
 
@@ -46,7 +47,7 @@ class ChangeBatcher {
   struct Change;
   using Changes = std::vector<std::shared_ptr<Change>>;
 
-  job::Task<Result<rpc::RawReply>> send_now(wire::Op op, ByteView body, Limits limits);
+  job::Task<Result<ChangeReply>> send_now(wire::Op op, ByteView body, Limits limits);
   job::Task<void> wait_for_turn(Change& change);
   void answered();
   void start_batch();

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <deque>
+#include <map>
 #include <string>
 
 #include "base/expect.h"
@@ -83,6 +84,8 @@ class ChangeBatcherTest : public ::testing::Test {
   std::deque<std::unique_ptr<Request>> requests_;
   std::uint64_t features_ = 0;
   std::vector<std::optional<Result<std::string>>> outcomes_;
+  std::map<std::size_t, std::shared_ptr<const ChangeLists>> lists_;  // by the index of the result
+  std::size_t message_bytes_ = 0;                                    // of all replies that changes got
   job::StopSource stopping_;
   ChangeBatcher batcher_{executor_, gate_, job::StopToken(stopping_),
                          [this](wire::Op op, ByteView body, const Limits& limits, std::uint32_t) {
@@ -98,7 +101,9 @@ class ChangeBatcherTest : public ::testing::Test {
     const Bytes body = body_of(text);
     auto reply = co_await batcher_.send(wire::Op::kUnlink, body, limits);
     if (reply) {
-      outcomes_[place] = std::string(as_text(reply->body));
+      outcomes_[place] = std::string(as_text(reply->raw.body));
+      lists_[place] = reply->lists;
+      message_bytes_ += reply->raw.message.size();
     } else {
       outcomes_[place] = reply.error();
     }
@@ -173,11 +178,23 @@ TEST_F(ChangeBatcherTest, EachChangeGetsTheObjectsThatTheBatchHasTouched) {
   const std::size_t b = change("b");
   answer(0);
   answer(2);
-  Bytes touched;
-  wire::encode_body(wire::Touched{true, {Handle(7)}, {}}, touched);
   for (const auto& [place, text] : {std::pair(a, "a"), std::pair(b, "b")}) {
-    EXPECT_EQ(outcomes_[place]->value(), std::string(as_text(touched)) + text);
+    EXPECT_EQ(outcomes_[place]->value(), text);
+    ASSERT_NE(lists_[place], nullptr);
+    EXPECT_EQ(lists_[place]->touched.objects, std::vector{Handle(7)});
   }
+}
+
+TEST_F(ChangeBatcherTest, TheListsOfABatchAreReadOnceAndNotCopied) {
+  features_ = wire::kFeatureLeases;
+  fill();
+  std::vector<std::size_t> places;
+  for (int i = 0; i < 32; ++i) places.push_back(change("x"));
+  answer(0);
+  message_bytes_ = 0;
+  answer(2);
+  EXPECT_EQ(message_bytes_, 32U) << "each of the 32 replies has its own byte only";
+  for (const std::size_t place : places) EXPECT_EQ(lists_[place], lists_[places.front()]) << place;
 }
 
 TEST_F(ChangeBatcherTest, AChangeThatABatchDoesNotTakeGoesByItself) {

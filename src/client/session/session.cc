@@ -215,7 +215,7 @@ job::Task<Result<rpc::RawReply>> Session::send_query(wire::Op op, ByteView body,
 
 /// A process that hands its state to a successor sends each change alone, because the successor recognises a repeated
 /// change by its id.
-job::Task<Result<rpc::RawReply>> Session::send_change(wire::Op op, ByteView body, Limits limits) {
+job::Task<Result<ChangeReply>> Session::send_change(wire::Op op, ByteView body, Limits limits) {
   const bool together = options_.handover == nullptr && (meta().features() & wire::kFeatureBatches) != 0 &&
                         ChangeBatcher::takes(op, body, limits);
   if (together) {
@@ -223,7 +223,7 @@ job::Task<Result<rpc::RawReply>> Session::send_change(wire::Op op, ByteView body
     co_return reply;
   }
   auto reply = co_await send_one_change(op, body, limits, rpc::CallOptions().reply_room);
-  co_return reply;
+  co_return read_change_reply(std::move(reply));
 }
 
 job::Task<Result<rpc::RawReply>> Session::send_one_change(wire::Op op, ByteView body, Limits limits,

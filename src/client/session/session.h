@@ -71,7 +71,7 @@ class Session {
   }
   /// Sends a request that changes something to the meta server. The request has an id, so it can be resent safely.
   /// Changes that are made at the same time may go together (ChangeBatcher).
-  job::Task<Result<rpc::RawReply>> send_change(wire::Op op, ByteView body, Limits limits);
+  job::Task<Result<ChangeReply>> send_change(wire::Op op, ByteView body, Limits limits);
 
   /// Opens the session if it is not open, because io servers demand its ticket.
   job::Task<Result<void>> ensure_open(Limits limits);
