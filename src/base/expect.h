@@ -19,6 +19,30 @@
 #include "base/result.h"
 
 namespace spate {
+namespace expect {
+
+/// Whether GoogleTest has words for a T. It would print the bytes of another one.
+template <typename T>
+constexpr bool has_words() {
+  if constexpr (requires { typename T::deleter_type; }) {
+    return false;  // GoogleTest prints what a std::unique_ptr points to
+  } else if constexpr (requires(std::ostream& out, const T& value) { out << value; }) {
+    return true;
+  } else if constexpr (requires(std::ostream* out, const T& value) { PrintTo(value, out); }) {
+    return true;
+  } else if constexpr (requires { typename T::value_type; }) {  // a container, or an optional
+    return has_words<typename T::value_type>();
+  } else if constexpr (requires {
+                         typename T::first_type;
+                         typename T::second_type;
+                       }) {
+    return has_words<std::remove_const_t<typename T::first_type>>() && has_words<typename T::second_type>();
+  } else {
+    return std::is_enum_v<T>;
+  }
+}
+
+}  // namespace expect
 
 // GoogleTest finds these by the types that it prints. Each file of a test binary must see them, or the linker may
 // choose GoogleTest's own, which print bytes. So all tests include this one header.
@@ -30,8 +54,10 @@ void PrintTo(const Result<T>& result, std::ostream* out) {
     PrintTo(result.error(), out);
   } else if constexpr (std::is_void_v<T>) {
     *out << "success";
-  } else {
+  } else if constexpr (expect::has_words<T>()) {
     *out << ::testing::PrintToString(*result);
+  } else {
+    *out << "a value";
   }
 }
 

@@ -3,9 +3,12 @@
 
 #include <gtest/gtest-spi.h>
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/expect_bytes.h"
 
@@ -14,6 +17,11 @@ namespace {
 
 Result<int> seven() { return 7; }
 Result<std::pair<int, int>> pair_of(int first, int second) { return std::pair<int, int>{first, second}; }
+struct Place {
+  std::uint64_t block = 0;
+};
+Result<Place> a_place() { return Place{7}; }
+Result<std::vector<Place>> places() { return std::vector{Place{7}}; }
 Result<int> nothing_there() { return Error(Errc::kNotFound, "name a"); }
 
 TEST(Expect, OkPrintsTheErrorAndTheExpression) {
@@ -47,6 +55,16 @@ TEST(Expect, ErrcComparesTheCodeAndShowsAValueThatCameInstead) {
   EXPECT_NONFATAL_FAILURE(EXPECT_ERRC(seven(), Errc::kBusy), "expected: busy\n  actual: 7");
   EXPECT_FATAL_FAILURE(ASSERT_ERRC(seven(), Errc::kBusy), "expected: busy\n  actual: 7");
   EXPECT_NONFATAL_FAILURE(EXPECT_ERRC(Result<void>{}, Errc::kBusy), "actual: success");
+}
+
+TEST(Expect, AValueWithoutWordsIsNotPrintedAsBytes) {
+  EXPECT_EQ(::testing::PrintToString(a_place()), "a value");
+  EXPECT_EQ(::testing::PrintToString(places()), "a value");
+  EXPECT_EQ(::testing::PrintToString(Result<std::unique_ptr<Place>>(std::make_unique<Place>())), "a value");
+  EXPECT_EQ(::testing::PrintToString(pair_of(1, 2)), "(1, 2)");
+  EXPECT_EQ(::testing::PrintToString(Result<std::vector<int>>(std::vector{1, 2})), "{ 1, 2 }");
+  EXPECT_EQ(::testing::PrintToString(Result<std::optional<std::string>>("a")), "(\"a\")");
+  EXPECT_NONFATAL_FAILURE(EXPECT_ERRC(a_place(), Errc::kBusy), "expected: busy\n  actual: a value");
 }
 
 TEST(Expect, BytesSayWhereTheyDiffer) {

@@ -56,7 +56,7 @@ TEST(BlockPlan, ReadsExactlyTheExtentsAndZerosBehindTheEnd) {
     }
     Bytes buffer(64 * 1024, std::byte{0xEE});
     BlockPlan plan;
-    ASSERT_TRUE(plan.make(extents, kBlock, buffer.size()));
+    ASSERT_TRUE(plan.make(extents, kBlock, buffer.size())) << "round " << round;
     plan.read_request(buffer, file.size());
     const std::uint64_t got = read(plan, file);
     EXPECT_EQ(got, plan.readable(file.size()));
@@ -80,8 +80,8 @@ TEST(BlockPlan, BlocksOfManySmallPiecesMayExceedTheBuffer) {
   BlockPlan plan;
   std::vector<Extent> extents;
   for (std::uint64_t i = 0; i < 100; ++i) extents.push_back({i * 10'000, 10});
-  EXPECT_FALSE(plan.make(extents, kBlock, 99 * kBlock));
-  EXPECT_TRUE(plan.make(extents, kBlock, 100 * kBlock));
+  EXPECT_FALSE(plan.make(extents, kBlock, 99 * kBlock)) << plan.ranges().size() << " ranges";
+  EXPECT_TRUE(plan.make(extents, kBlock, 100 * kBlock)) << plan.ranges().size() << " ranges";
 }
 
 }  // namespace

@@ -64,7 +64,7 @@ TEST_F(BufferPoolTest, NeverGivesMoreThanItHas) {
   for (std::size_t i = 0; i < 20; ++i) EXPECT_EQ(takers_[i]->ended, i < 16);
   takers_[3]->lease.reset();
   turn();
-  EXPECT_TRUE(takers_[16]->ended);  // first come, first served
+  EXPECT_TRUE(takers_[16]->ended) << pool_->used_bytes() << " bytes are used";  // first come, first served
   EXPECT_EQ(pool_->used_bytes(), 16 * kMiB);
   for (auto& taker : takers_) {
     taker->lease.reset();
@@ -77,10 +77,11 @@ TEST_F(BufferPoolTest, OneOwnerGetsAtMostHalf) {
   for (int i = 0; i < 10; ++i) take(1, kMiB);
   EXPECT_EQ(pool_->used_bytes(), 8 * kMiB);
   EXPECT_EQ(pool_->try_acquire(ClientId(1), kMiB), std::nullopt);
-  EXPECT_TRUE(take(2, kMiB).ended);  // what is left is for other owners, though owner 1 waits
+  EXPECT_TRUE(take(2, kMiB).ended) << pool_->used_bytes()
+                                   << " bytes are used";  // what is left is for other owners, though owner 1 waits
   takers_[0]->lease.reset();
   turn();
-  EXPECT_TRUE(takers_[8]->ended);
+  EXPECT_TRUE(takers_[8]->ended) << pool_->used_bytes() << " bytes are used";
   for (auto& taker : takers_) {
     taker->lease.reset();
     turn();
@@ -94,8 +95,8 @@ TEST_F(BufferPoolTest, OwnersWaitInTurn) {
   takers_[0]->lease.reset();
   takers_[1]->lease.reset();
   turn();
-  EXPECT_TRUE(other.ended);  // before owner 1's second one
-  EXPECT_FALSE(takers_[17]->ended);
+  EXPECT_TRUE(other.ended) << pool_->used_bytes() << " bytes are used";  // before owner 1's second one
+  EXPECT_FALSE(takers_[17]->ended) << pool_->used_bytes() << " bytes are used";
   for (int rounds = 0; rounds < 2; ++rounds) {
     for (auto& taker : takers_) {
       taker->lease.reset();
@@ -112,7 +113,7 @@ TEST_F(BufferPoolTest, ALargeRequestDoesNotStarve) {
   EXPECT_EQ(pool_->try_acquire(ClientId(2), kMiB), std::nullopt);  // there is room, but a waiting owner is to get it
   for (std::size_t i = 1; i < 8; ++i) takers_[i]->lease.reset();
   turn();
-  EXPECT_TRUE(large.ended);
+  EXPECT_TRUE(large.ended) << pool_->used_bytes() << " bytes are used";
   for (auto& taker : takers_) taker->lease.reset();
 }
 
@@ -120,11 +121,11 @@ TEST_F(BufferPoolTest, AStoppedWaiterLetsTheNextOneIn) {
   for (std::uint64_t owner = 10; owner < 25; ++owner) take(owner, kMiB);
   Taker& large = take(1, 8 * kMiB);
   Taker& small = take(2, kMiB);
-  EXPECT_FALSE(small.ended);
+  EXPECT_FALSE(small.ended) << pool_->used_bytes() << " bytes are used";
   large.stop.request_stop(Errc::kTimeout);
   turn();
   EXPECT_EQ(large.outcome, Errc::kTimeout);
-  EXPECT_TRUE(small.ended);
+  EXPECT_TRUE(small.ended) << pool_->used_bytes() << " bytes are used";
   for (auto& taker : takers_) taker->lease.reset();
 }
 
@@ -133,8 +134,8 @@ TEST_F(BufferPoolTest, KeptBuffersAreFreedForAnotherSize) {
   for (auto& taker : takers_) taker->lease.reset();
   Taker& a = take(1, 8 * kMiB);
   Taker& b = take(2, 8 * kMiB);
-  EXPECT_TRUE(a.ended);
-  EXPECT_TRUE(b.ended);
+  EXPECT_TRUE(a.ended) << pool_->used_bytes() << " bytes are used";
+  EXPECT_TRUE(b.ended) << pool_->used_bytes() << " bytes are used";
   std::memset(a.lease->view().data(), 1, a.lease->view().size());
   std::memset(b.lease->view().data(), 2, b.lease->view().size());
   EXPECT_EQ(a.lease->view()[0], std::byte{1});

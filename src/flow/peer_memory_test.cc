@@ -37,7 +37,8 @@ TEST_F(PeerMemoryTest, IsCutIntoBuffersThatLieInTheMappedFile) {
   ASSERT_EQ(::pread(fd_.get(), content.data(), content.size(), 0), static_cast<ssize_t>(content.size()));
   for (std::uint64_t i = 0; i < 3; ++i) EXPECT_EQ(content[i * kPeerBufferBytes], static_cast<std::byte>(i + 1));
   for (std::byte* const at : seen) memory->free({at, kPeerBufferBytes});
-  EXPECT_TRUE(seen.contains(memory->allocate(kPeerBufferBytes).data()));
+  std::byte* const again = memory->allocate(kPeerBufferBytes).data();
+  EXPECT_TRUE(seen.contains(again)) << static_cast<void*>(again) << " is none of the freed buffers";
   memory->free({*seen.begin(), kPeerBufferBytes});
 }
 

@@ -101,7 +101,7 @@ TEST(Policy, AFallBackIsReportedWithItsReason) {
   const auto chosen = choose_path(DataPath::kAutomatic, facts, huge_from_1000());
   ASSERT_OK(chosen);
   EXPECT_EQ(chosen->path, DataPath::kCached);
-  EXPECT_TRUE(chosen->fell_back);
+  EXPECT_TRUE(chosen->fell_back) << chosen->why;
   EXPECT_NE(chosen->why.find("there is no device"), std::string::npos);
   EXPECT_FALSE(choose_path(DataPath::kAutomatic, large_pieces(), huge_from_1000())->fell_back);
 }
@@ -124,7 +124,7 @@ TEST(Policy, PeerToPeerByNameIsTakenOrRefused) {
   EXPECT_NE(none.error().context().find("flow.p2p_memory"), std::string::npos);
   facts.peer_refusal = {};
   EXPECT_EQ(choose_path(DataPath::kPeerToPeer, facts).value().path, DataPath::kPeerToPeer);
-  EXPECT_TRUE(choose_path(DataPath::kPeerToPeer, facts).value().forced);
+  EXPECT_TRUE(choose_path(DataPath::kPeerToPeer, facts).value().forced) << "nobody but the caller chose it";
   facts.direct_alignment = 0;
   EXPECT_ERRC(choose_path(DataPath::kPeerToPeer, facts), Errc::kNotSupported);
 }

@@ -199,7 +199,7 @@ TEST_F(WorkerPoolTest, ALoneReaderPollsWithoutSleeping) {
   waits = true;
   let_one_wait();
   reader.join();
-  EXPECT_TRUE(found);
+  EXPECT_TRUE(found) << "the reader returned before another one waited";
 }
 
 TEST_F(WorkerPoolTest, AReaderThatIsAloneDrivesTheExecutorUntilARequestComes) {

@@ -274,9 +274,11 @@ TEST(Help, DescribesEachMetricOfSpate) {
   EXPECT_EQ(help_of("zzz"), "");
   Registry registry;
   const Gauge leases(registry, "spate_server_io_leases");
-  EXPECT_TRUE(registry.snapshot().prometheus().starts_with(
-      "# HELP spate_server_io_leases Datafiles that clients of this machine read or write by themselves now.\n"
-      "# TYPE spate_server_io_leases gauge\n"));
+  EXPECT_THAT(
+      registry.snapshot().prometheus(),
+      testing::StartsWith(
+          "# HELP spate_server_io_leases Datafiles that clients of this machine read or write by themselves now.\n"
+          "# TYPE spate_server_io_leases gauge\n"));
 }
 
 }  // namespace

@@ -70,7 +70,7 @@ TEST(LockRanges, ToTheEndCoverAnyFutureSize) {
   const std::vector<HeldLock> left{{{0, LockRange::kToEnd - 1}, LockMode::kExclusive}};
   EXPECT_EQ(ranges.pieces(), left);
   ranges.set({0, LockRange::kToEnd}, LockMode::kNone);
-  EXPECT_TRUE(ranges.empty());
+  EXPECT_EQ(ranges.pieces(), std::vector<HeldLock>());
 }
 
 TEST(LockRanges, ReportTheLowestConflict) {

@@ -74,7 +74,7 @@ TEST(Loads, CountsTheBytesReadOfEachFile) {
     EXPECT_TRUE(written || file.file == Handle(7)) << file.file.value;
     EXPECT_EQ(file.kinds[kind].bytes, written ? 1U << 20U : 8192U);
   }
-  EXPECT_TRUE(loads.list(kBegin).clients.empty());
+  EXPECT_EQ(loads.list(kBegin).clients.size(), 0U);
 }
 
 TEST(Loads, ServersAreOneRow) {

@@ -74,7 +74,7 @@ TEST(LoadTable, RatesAreDifferencesBetweenTwoAnswersOfAServer) {
 
 TEST(LoadTable, AClientWithoutRequestsHasNoRow) {
   const auto load = load_of(5, "h:1:p", 100);
-  EXPECT_TRUE(view_of(reply_at(10, {load}), reply_at(11, {load})).rows.empty());
+  EXPECT_EQ(view_of(reply_at(10, {load}), reply_at(11, {load})).rows.size(), 0U);
 }
 
 TEST(LoadTable, AfterARestartOfAServerItsCountsBeginAtTheStart) {
@@ -104,7 +104,7 @@ TEST(LoadTable, FallingCountsAndMissingKindsAreAccepted) {
   auto more = load_of(6, "h:2:p", 5);
   more.kinds.resize(9, {1, 1, 1, 1});
   const LoadView view = view_of(reply_at(10, {load_of(5, "h:1:p", 1000), more}, 9), reply_at(11, {odd, more}, 1));
-  EXPECT_TRUE(view.rows.empty());
+  EXPECT_EQ(view.rows.size(), 0U);
   EXPECT_DOUBLE_EQ(sum_of(view.others).requests, 0);
 }
 

@@ -47,7 +47,7 @@ TEST(Stats, JsonHasNanoseconds) {
   EXPECT_EQ(json["operations_ns"]["create"]["count"], 100);
   EXPECT_EQ(json["operations_ns"]["create"]["failed"], 3);
   EXPECT_EQ(json["operations_ns"]["create"]["max"], 100'000);
-  EXPECT_FALSE(json["operations_ns"].contains("read"));
+  EXPECT_FALSE(json["operations_ns"].contains("read")) << json["operations_ns"];
   EXPECT_EQ(json["metrics"][0]["name"], "spate_flow_bytes_total");
   EXPECT_EQ(json["metrics"][0]["labels"]["path"], "cached");
   EXPECT_EQ(json["metrics"][0]["value"], 3 << 20);

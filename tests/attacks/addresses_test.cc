@@ -165,7 +165,7 @@ TEST_F(AddressesTest, WhoAnswersBeforeTheHandshakeLearnsNoSessionAndIsNotBelieve
   victim->identity.client = kSession;
   victim->identity.epoch = 7;
   EXPECT_NE(victim->reason(wire::Op::kMkdir), "done");
-  ASSERT_FALSE(seen.empty());
+  ASSERT_GT(seen.size(), 0U);
   EXPECT_EQ(seen.front().op, wire::Op::kPing);
   for (const wire::RequestHeader& header : seen) EXPECT_EQ(header.client, ClientId()) << op_name(header.op);
   EXPECT_EQ(seen.front().session_epoch, 0U);

@@ -180,7 +180,7 @@ TEST_F(EventListenerTest, AnEventIsTakenOnceAndTheNextRequestAcknowledgesIt) {
   EXPECT_EQ(server_.requests[1].acknowledged, 4U);
   EXPECT_EQ(server_.requests[2].acknowledged, 5U);
   EXPECT_EQ(server_.requests[2].table, server_.table);
-  EXPECT_TRUE(locks_->claims.empty());
+  EXPECT_EQ(locks_->claims.size(), 0U);
 }
 
 TEST_F(EventListenerTest, NoRequestWaitsWhenNobodyWantsEvents) {

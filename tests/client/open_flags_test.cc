@@ -50,7 +50,7 @@ TEST_F(OlderServerTest, GetsNoRequestWithInvalidFlags) {
       ++refused;
     }
   }
-  EXPECT_TRUE(meta_->opens.empty());
+  EXPECT_EQ(meta_->opens.size(), 0U);
   EXPECT_ERRC(executor_.run(client_->open(path_from_root("g"), wire::kOpenRead)), Errc::kNotFound) << "it was made";
   EXPECT_EQ(refused, 190U + 160U);
 }

@@ -219,8 +219,7 @@ class KeyvalSerialTest : public KeyvalTest {
     EXPECT_LT(conflicts, states.size());
     const auto t = begin();
     const Entries now = range(*t, "k", "l");
-    EXPECT_TRUE(std::equal(now.begin(), now.end(), states.back().begin(), states.back().end(),
-                           [](const auto& a, const auto& b) { return a.first == b.first && a.second == b.second; }));
+    EXPECT_EQ(now, Entries(states.back().begin(), states.back().end()));
   }
 
   int values_ = 0;

@@ -127,7 +127,7 @@ TEST_F(ProtocolTest, ALocatedMessageKeepsItsMemoryUntilThePeerConfirms) {
   peer.cancel(op);
   EXPECT_EQ(peer.graces, 1);
   EXPECT_EQ(peer.sender().first_withdrawing(), &op);
-  EXPECT_TRUE(ended().empty());
+  EXPECT_EQ(ended().size(), 0U);
   ASSERT_TRUE(peer.control(header_of(FrameType::kWithdrawn, 0, 0, announced.id)));
   ASSERT_EQ(ended().size(), 1U);
   EXPECT_EQ(ended()[0].status, Errc::kCancelled);
@@ -149,7 +149,7 @@ TEST_F(ProtocolTest, ASendThatCannotBeStoppedEndsLater) {
   peer.withdraws = Withdrawn::kLeaving;
   peer.cancel(op);
   EXPECT_EQ(peer.graces, 1);
-  EXPECT_TRUE(ended().empty());
+  EXPECT_EQ(ended().size(), 0U);
   peer.sender().sent(op);
   EXPECT_EQ(ended().size(), 1U);
 }
@@ -172,7 +172,7 @@ TEST_F(ProtocolTest, AReceiveWhoseMemoryTheDeviceUsesOutlivesTheConnection) {
   peer.pull_stops = false;
   peer.cancel(op);
   peer.reset(Errc::kConnectionLost);
-  EXPECT_TRUE(ended().empty());
+  EXPECT_EQ(ended().size(), 0U);
   EXPECT_EQ(peer.first_op(), &op);
   state.completed(op, Errc::kCancelled, 0);
 }
@@ -208,7 +208,7 @@ TEST_F(ProtocolTest, SendsOfAClosedClassWaitUntilItOpens) {
   peer.state = PeerPhase::kIdle;
   send(1, 100);
   EXPECT_EQ(peer.wanted, 1);
-  EXPECT_TRUE(peer.payloads.empty());
+  EXPECT_EQ(peer.payloads.size(), 0U);
   connect();
   EXPECT_EQ(peer.payloads.size(), 1U);
 }

@@ -108,7 +108,7 @@ TEST_F(ShmUnauthenticatedPeersTest, AnUnauthenticatedPeerSharesLittleMemory) {
     hello.versions.max = version;
     handshake(peer, hello);
     EXPECT_LE(peer.memory().size(), kMost);
-    EXPECT_TRUE(peer.full_lanes().empty());
+    EXPECT_EQ(peer.full_lanes().size(), 0U);
   }
 }
 

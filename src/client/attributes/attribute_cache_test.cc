@@ -37,18 +37,18 @@ TEST_F(AttributeCacheTest, KnowsThatANameIsNotThere) {
 }
 
 TEST_F(AttributeCacheTest, ReturnsASizeOnlyWhileNobodyWritesTheFile) {
-  EXPECT_FALSE(cache.known_size(kFile).has_value());
+  EXPECT_EQ(cache.known_size(kFile), std::nullopt);
   learn(file_reply(5));
   const auto size = cache.known_size(kFile);
-  ASSERT_TRUE(size.has_value());
+  ASSERT_NE(size, std::nullopt);
   EXPECT_EQ(size->bytes, 5U);
   EXPECT_EQ(cache.known_size(kFile), size);
   cache.recalled(kFile);
-  EXPECT_FALSE(cache.known_size(kFile).has_value());
+  EXPECT_EQ(cache.known_size(kFile), std::nullopt);
   wire::LookupLeaseReply written = file_reply(5);
   written.object->attributes.size_known = false;
   learn(written);
-  EXPECT_FALSE(cache.known_size(kFile).has_value());
+  EXPECT_EQ(cache.known_size(kFile), std::nullopt);
 }
 
 TEST_F(AttributeCacheTest, EqualSizesOfDifferentChangesAreDistinguished) {

@@ -33,7 +33,7 @@ TEST(EtcdCodec, AnswerToARangeHoldsRecordsWithoutThePrefix) {
   EXPECT_EQ(answer->records[0].key, "group/1");
   EXPECT_EQ(answer->records[0].revision, 7U);
   EXPECT_EQ(answer->records[0].value.size(), 2U);
-  EXPECT_TRUE(answer->records[1].value.empty());
+  EXPECT_EQ(as_text(answer->records[1].value), "");
 }
 
 TEST(EtcdCodec, InvalidAnswersAreRefused) {

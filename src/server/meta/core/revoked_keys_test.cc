@@ -62,9 +62,9 @@ TEST_F(MetaUserKeys, AFullListHasRoomAgainWhenKeysHaveEndedByThemselves) {
   ASSERT_OK(left);
   EXPECT_EQ(left->revoked.size(), wire::kMaxRevoked / 2 + 1);
   RevokedKeys& list = role->core().revoked_keys();
-  EXPECT_FALSE(list.contains(many[0]));
+  EXPECT_FALSE(list.contains(many[0])) << "the list holds a key that has ended by itself";
   EXPECT_TRUE(list.contains(many[1])) << "it has no end of its own";
-  EXPECT_TRUE(list.contains(key_of(2).id));
+  EXPECT_TRUE(list.contains(key_of(2).id)) << "the list lacks the new key";
 }
 
 TEST_F(MetaUserKeys, OfTwoEndsOfARevokedKeyTheLaterOneCounts) {
