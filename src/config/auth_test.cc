@@ -101,7 +101,7 @@ TEST(AuthConfig, CertificatesAreAskedForOnlyWhereTheyAreShown) {
   // Without certificates a client of TLS proves the client key, which users by munge do not have.
   expect_mistake(file("urls = [\"tcp+tls://a:1\"]\nauth = [\"munge\"]\n"), "at tcp+tls://a:1");
   EXPECT_OK(file("urls = [\"tcp+tls://a:1\"]\nauth = [\"munge\"]\n", kBothKeys, kCertificates));
-  // Certificates outside, keys in clear inside: secrecy is a matter of its own.
+  // Clients prove keys on the connections in clear. What an address asks for does not decide whether it encrypts.
   const std::string inside = "urls = [\"tcp+tls://a:1\", \"tcp://a:2\"]\nauth = [\"tls\", \"key\"]\n";
   expect_mistake(file(inside, kBothKeys, kCertificates), "a client would send in clear to tcp://a:2");
   EXPECT_OK(file(inside, kBothKeys, kCertificates + std::string("plain_too = \"yes\"\n")));

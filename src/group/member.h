@@ -106,7 +106,8 @@ class Member final : public Leadership {
   MonoTime read_at_;            // when the record was read last
   MonoTime heard_;              // when the primary was last heard, or when its time to be heard began
   MonoTime acknowledged_;       // when a beacon was acknowledged last, or this process began
-  bool accusing_ = false;  // a take-over is under way or its outcome unknown: nothing of the old epoch is acknowledged
+  bool accusing_ =
+      false;  // this member takes over or does not know the outcome: it acknowledges nothing of the old epoch
   bool handed_over_ = false;      // the primary has ended its lease in favour of this member
   bool told_of_loss_ = false;     // the log says that the store is empty
   bool lease_ended_ = false;      // this member, as the primary, has ended its own lease

@@ -18,7 +18,7 @@ constexpr std::size_t kMostRefusals = 1024;
 
 /// Error codes that a server never gives a proper client. (A proper client does get kUnauthenticated, after its
 /// connection was replaced.)
-bool is_strange(Errc code) {
+bool is_unusual(Errc code) {
   return code == Errc::kProtocol || code == Errc::kVersionMismatch || code == Errc::kWrongFileSystem;
 }
 
@@ -225,7 +225,7 @@ job::Task<void> Server::answer_known(Call& call, ByteView body) {
   auto result = co_await execute(call, body, entry);
   slow_requests_.note(call, begun, result.code());
   note_load(call, !result);
-  if (!result && is_strange(result.code())) refusals_.note(call, result.error());
+  if (!result && is_unusual(result.code())) refusals_.note(call, result.error());
   if (result.code() == Errc::kCapabilityInvalid) audit_.refused(call, result.error());  // the io server has logged it
   SPATE_LOG("rpc", debug, "request op={} client={} status={} trace={}", op_name(call.header.op), call.header.client,
             result.code(), call.header.trace);

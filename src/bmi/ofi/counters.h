@@ -16,8 +16,8 @@ namespace spate::bmi::ofi {
   X(connections, "sessions opened by either side")                                                                 \
   X(connections_lost, "sessions that ended without a disconnect by this side")                                     \
   X(protocol_errors, "peers dropped for what they sent, authenticated or not")                                     \
-  X(strangers, "packets that belong to no session")                                                                \
-  X(strangers_dropped,                                                                                             \
+  X(no_session, "packets that belong to no session")                                                               \
+  X(unauthenticated_dropped,                                                                                       \
     "dropped because they were not admitted in time, or were too many (NetworkOptions::unauthenticated)")          \
   X(dropped_messages, "payloads that came for a receive that was gone")                                            \
   X(aborted, "messages that their sender broke off")                                                               \

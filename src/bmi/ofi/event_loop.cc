@@ -90,7 +90,7 @@ void EventLoop::on_packet(Endpoint& endpoint, ByteView bytes) {
   if (packet->header.type == kHello) return parts_.acceptance.on_hello(endpoint, packet->payload);
   Peer* const known = parts_.sessions.find(packet->header.session, *endpoint.wire);
   if (known == nullptr) {
-    ++parts_.state.ofi_counters.strangers;  // usually of a session that has just ended
+    ++parts_.state.ofi_counters.no_session;  // usually of a session that has just ended
     return;
   }
   Peer& peer = *known;

@@ -61,7 +61,7 @@ void Sessions::lose_peer(Peer& peer, Errc status) {
 }
 
 void Sessions::note_unauthenticated_dropped(const Peer& peer, std::string_view why) {
-  ++state_.ofi_counters.strangers_dropped;
+  ++state_.ofi_counters.unauthenticated_dropped;
   state_.peer_log.unauthenticated_dropped(peer.url, why);
 }
 

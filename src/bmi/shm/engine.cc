@@ -126,7 +126,7 @@ std::vector<ModuleCount> Engine::counts() const {
           {"dropped_messages", now.dropped_messages},
           {"connections_lost", now.connections_lost},
           {"refused", now.refused},
-          {"strangers_dropped", now.strangers_dropped},
+          {"unauthenticated_dropped", now.unauthenticated_dropped},
           {"located_bytes", now.located_bytes},
           {"lane_bytes", now.lane_bytes},
           {"sent_at_once", now.sent_at_once},

@@ -42,7 +42,7 @@ void Links::lose_peer(Peer& peer, Errc status) {
 }
 
 void Links::drop_unauthenticated(Link& link, std::string_view why) {
-  ++state_.shm_counters.strangers_dropped;
+  ++state_.shm_counters.unauthenticated_dropped;
   state_.peer_log.unauthenticated_dropped(link.remote, why);
   if (link.peer != nullptr) return lose_peer(*link.peer, Errc::kConnectionLost);
   ++state_.shm_counters.refused;

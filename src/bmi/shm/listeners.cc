@@ -137,10 +137,10 @@ Peer& Listeners::returning_peer(Link& link, const Hello& hello) {
 }
 
 bool Listeners::welcome_peer(Link& link, const Hello& hello, Welcome welcome, UniqueFd bell) {
-  const bool strange = state_.options->unauthenticated.apply();
+  const bool unauthenticated = state_.options->unauthenticated.apply();
   welcome.version = std::min(hello.versions.max, kVersionMax);
   // An unauthenticated peer that speaks version 1 keeps narrow lanes as long as the link exists.
-  if (strange && welcome.version < kVersionOfNarrowLanes) welcome.geometry = kNarrow;
+  if (unauthenticated && welcome.version < kVersionOfNarrowLanes) welcome.geometry = kNarrow;
   Result<UniqueFd> segment = link.make_segment(welcome.geometry, welcome.version);
   const bool watched = segment && events_.watch_bell(link);
   if (!watched) {
@@ -151,7 +151,7 @@ bool Listeners::welcome_peer(Link& link, const Hello& hello, Welcome welcome, Un
     return false;
   }
   link.set_remote_bell(std::move(bell));
-  Peer* const peer = &(strange ? unauthenticated_peer(link, hello) : returning_peer(link, hello));
+  Peer* const peer = &(unauthenticated ? unauthenticated_peer(link, hello) : returning_peer(link, hello));
   peer->url = link.remote;
   link.peer = peer;
   peer->link = &link;  // so that the link is closed with the peer if the rest fails
@@ -163,7 +163,7 @@ bool Listeners::welcome_peer(Link& link, const Hello& hello, Welcome welcome, Un
     return true;
   }
   peer->connected(link, hello.limits);
-  if (!strange) peer->widen();
+  if (!unauthenticated) peer->widen();
   polled_.add(link);
   return true;
 }

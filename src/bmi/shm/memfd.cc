@@ -59,7 +59,7 @@ Result<void> check_foreign_memory(int fd, std::uint64_t size) {
   const int seals = ::fcntl(fd, F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) return Error(Errc::kProtocol, "shared memory that may shrink");
   if (::fstatfs(fd, &fs) != 0 || fs.f_type != TMPFS_MAGIC)
-    return Error(Errc::kProtocol, "shared memory of a strange kind");
+    return Error(Errc::kProtocol, "shared memory of a kind that cannot be mapped safely");
   if (::fstat(fd, &st) != 0 || static_cast<std::uint64_t>(st.st_size) < size) {
     return Error(Errc::kProtocol, "shared memory that is too small");
   }

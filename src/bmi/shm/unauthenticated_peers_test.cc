@@ -32,10 +32,10 @@ TEST_F(ShmUnauthenticatedPeersTest, AnUnauthenticatedPeerIsDroppedAtTheDeadline)
   EXPECT_TRUE(connected());
   pass(1);
   EXPECT_TRUE(drive([&] { return !connected(); }));
-  EXPECT_EQ(server_->counters().strangers_dropped, 1U);
+  EXPECT_EQ(server_->counters().unauthenticated_dropped, 1U);
 }
 
-/// The shorter of both times counts until the transport's own greeting has come.
+/// The shorter of both times counts until the transport's own handshake has begun.
 TEST_F(ShmUnauthenticatedPeersTest, AConnectionThatSaysNothingIsClosedAtTheDeadline) {
   for (const std::uint32_t deadline_ms : {1000U, 5000U}) {
     options_.unauthenticated.deadline_ms = deadline_ms;

@@ -39,11 +39,11 @@ enum class Death : std::uint8_t { kProcess, kMachine };
 struct FabricStatistics {
   std::uint64_t packets = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t connections = 0;        // made
-  std::uint64_t losses = 0;             // how often an end of a connection was told that it is lost
-  std::uint64_t ready_dropped = 0;      // receiver_ready messages without a receive
-  std::uint64_t violations = 0;         // connections ended because the peer broke the protocol
-  std::uint64_t strangers_dropped = 0;  // not admitted in time, or too many (NetworkOptions::unauthenticated)
+  std::uint64_t connections = 0;              // made
+  std::uint64_t losses = 0;                   // how often an end of a connection was told that it is lost
+  std::uint64_t ready_dropped = 0;            // receiver_ready messages without a receive
+  std::uint64_t violations = 0;               // connections ended because the peer broke the protocol
+  std::uint64_t unauthenticated_dropped = 0;  // not admitted in time, or too many (NetworkOptions::unauthenticated)
 };
 
 /// A process's end of its connections. Life cycle: Fabric::enter() -> calls -> Fabric::leave(), or killed(); the fabric

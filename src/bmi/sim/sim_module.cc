@@ -183,7 +183,7 @@ Peer& SimModule::unauthenticated_from(const Hello& from) {
 void SimModule::drop_unauthenticated(PeerId id) {
   Peer* peer = peers_.find(id);
   if (peer == nullptr || !peer->unauthenticated() || peer->end().connection == 0) return;
-  fabric_.mutable_statistics().strangers_dropped += 1;
+  fabric_.mutable_statistics().unauthenticated_dropped += 1;
   const ConnectionEnd before = peer->end();
   peer->drop(Errc::kConnectionLost);
   track(*peer, before);

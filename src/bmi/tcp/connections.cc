@@ -59,7 +59,7 @@ void Connections::lose_peer(Peer& peer, Errc status) {
 }
 
 void Connections::drop_unauthenticated(Connection& connection, std::string_view why) {
-  ++state_.tcp_counters.strangers_dropped;
+  ++state_.tcp_counters.unauthenticated_dropped;
   state_.peer_log.unauthenticated_dropped(connection.remote, why);
   if (connection.peer != nullptr) return lose_peer(*connection.peer, Errc::kConnectionLost);
   ++state_.tcp_counters.refused;

@@ -26,7 +26,7 @@ namespace spate::bmi::tcp {
   X(tls_sent_by_kernel, "of these, where the kernel encrypts what is sent")                       \
   X(tls_failures, "TLS handshakes that failed")                                                   \
   X(refused, "handshakes that failed, were refused or came too late")                             \
-  X(strangers_dropped,                                                                            \
+  X(unauthenticated_dropped,                                                                      \
     "dropped because they were not admitted in time, or were too many (NetworkOptions::unauthenticated)")
 
 struct TcpCounters {

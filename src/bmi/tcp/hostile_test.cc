@@ -47,7 +47,7 @@ TEST_F(Hostile, UnauthenticatedPeersAreBoundedInNumber) {
     EXPECT_FALSE(unauthenticated_peers.back().ended()) << "the newest is kept";
   }
   EXPECT_EQ(std::ranges::count_if(unauthenticated_peers, [](RawPeer& peer) { return peer.ended(); }), 6);
-  EXPECT_EQ(module_->counters().strangers_dropped, 6U);
+  EXPECT_EQ(module_->counters().unauthenticated_dropped, 6U);
   expect_works();
 }
 

@@ -144,7 +144,7 @@ TEST_F(SecureTest, APeerThatProvesNothingAfterItsHandshakeIsDroppedAtTheDeadline
   EXPECT_TRUE(client.network->peer_info(server).connected);
   pass(1);
   EXPECT_TRUE(drive_both(client, [&] { return !client.network->peer_info(server).connected; }));
-  EXPECT_EQ(module_->counters().strangers_dropped, 1U);
+  EXPECT_EQ(module_->counters().unauthenticated_dropped, 1U);
 }
 
 TEST_F(SecureTest, APlainConnectionIsRefusedAndGetsNoWelcome) {

@@ -55,7 +55,7 @@ TEST_F(UnauthenticatedPeersTest, AnUnauthenticatedPeerIsDroppedAtTheDeadline) {
   EXPECT_FALSE(peer.ended());
   pass(1);
   EXPECT_TRUE(drive([&] { return peer.ended(); }));
-  EXPECT_EQ(module_->counters().strangers_dropped, 1U);
+  EXPECT_EQ(module_->counters().unauthenticated_dropped, 1U);
 }
 
 TEST_F(UnauthenticatedPeersTest, TheTimeRunsFromTheConnectionOn) {
@@ -68,7 +68,7 @@ TEST_F(UnauthenticatedPeersTest, TheTimeRunsFromTheConnectionOn) {
   EXPECT_TRUE(drive([&] { return peer.ended(); }));
 }
 
-/// The shorter of both times counts until the transport's own greeting has come.
+/// The shorter of both times counts until the transport's own handshake has begun.
 TEST_F(UnauthenticatedPeersTest, AConnectionThatSaysNothingIsClosedAtTheDeadline) {
   options_.unauthenticated.deadline_ms = 1000;
   make(TcpOptions(), options_);
@@ -101,7 +101,7 @@ TEST_F(UnauthenticatedPeersTest, AnAdmittedPeerStaysAndGetsTheWholeWindow) {
   for (int i = 0; i < 5; ++i) EXPECT_TRUE(peer.write_frame(frame(FrameType::kUnexpected, 1, payload.size()), payload));
   settle();
   EXPECT_FALSE(peer.ended());
-  EXPECT_EQ(module_->counters().strangers_dropped, 0U);
+  EXPECT_EQ(module_->counters().unauthenticated_dropped, 0U);
 }
 
 TEST_F(UnauthenticatedPeersTest, MessagesOfAnUnauthenticatedPeerAreBufferedUpToItsLimit) {
@@ -153,7 +153,7 @@ TEST_F(UnauthenticatedPeersTest, UnauthenticatedPeersOfOneSourceAreLimitedInNumb
   }
   const auto left = std::ranges::count_if(unauthenticated_peers, [](RawPeer& peer) { return !peer.ended(); });
   EXPECT_EQ(left, options_.unauthenticated.most_of_a_source);
-  EXPECT_EQ(module_->counters().strangers_dropped, 60U - options_.unauthenticated.most_of_a_source);
+  EXPECT_EQ(module_->counters().unauthenticated_dropped, 60U - options_.unauthenticated.most_of_a_source);
 }
 
 TEST_F(UnauthenticatedPeersTest, AnUnauthenticatedPeerWithAKnownLinkIdDropsNoConnection) {

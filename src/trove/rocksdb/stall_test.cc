@@ -86,7 +86,7 @@ TEST_F(StallTest, StalledCommitsCompleteLaterAndInOrder) {
   disk_.open(TestDisk::kTableWrite);
   pollfd wanted{store_->wait_descriptor(), POLLIN, 0};
   ASSERT_EQ(::poll(&wanted, 1, 10'000), 1);
-  // The stall is over, but the queue has not been seen empty yet: this commit goes behind it.
+  // The stall has ended, but the store has not seen the queue empty yet. So this commit goes to the end of the queue.
   ASSERT_FALSE(post("last", "20", Durability::kProcess, done));
   const Transaction* synced = transactions_.end()[-2].get();
   std::vector<const void*> expected;

@@ -375,7 +375,8 @@ job::Task<void> PrimaryTerm::close_window() {
   }
   Result<void> done = co_await job::run_all(parts_.executor, std::move(tasks));
   if (!done || !leads() || group_.record.epoch != epoch) co_return;
-  // All members have all changes of the window. A member that receives this news never lacks them, even after a crash.
+  // All members have all changes of the window. A member that receives this message never lacks them, even after a
+  // crash.
   for (const MirrorFollowerPtr& follower : all) std::ignore = co_await window_of(follower, window, true);
   done = co_await group_.log.forget(window);
   if (!done) SPATE_LOG("server/io", warn, "notes of changes stay for now group={} error={}", group_.id, done.error());
