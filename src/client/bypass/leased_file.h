@@ -42,6 +42,7 @@ class LeasedFile {
   virtual job::Task<void> finish(LocalMove& move) = 0;
 };
 
+/// Opens the files of bypass leases. Life cycle: outlives the files that it has opened. One executor.
 class LeasedFiles {
  public:
   virtual ~LeasedFiles() = default;
