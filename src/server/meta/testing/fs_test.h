@@ -2,6 +2,7 @@
 // For tests: a meta server's name space in one process, called through its operation table.
 #pragma once
 
+#include <optional>
 #include <set>
 
 #include "base/expect.h"
@@ -141,6 +142,9 @@ class TestFs {
       call.peer->kind = wire::PeerKind::kServer;
       call.peer->server = asking;
       call.peer->features = asking_features;
+    } else if (client_features) {
+      call.peer->client = ClientId(9);
+      call.peer->features = *client_features;
     }
     Bytes body;
     wire::encode_body(request, body);
@@ -156,6 +160,7 @@ class TestFs {
   const std::set<ServerId> silent;
   ServerId asking;  // 0: a client
   std::uint64_t asking_features = wire::kFeatureMirrors;
+  std::optional<std::uint64_t> client_features;  // unset: no client, but an internal change
   ManualClock clock;
   SeededRandom random;
   metrics::Registry metrics;
