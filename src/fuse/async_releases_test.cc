@@ -34,11 +34,11 @@ struct AsyncReleasesTest : testing::Test {
 };
 
 TEST_F(AsyncReleasesTest, ReleasesGoOnWhileNobodyWaitsForThem) {
-  EXPECT_TRUE(releases.begin([this] { return count_after(go, ended); }));
+  EXPECT_TRUE(releases.begin([this] { return count_after(go, ended); })) << "there is room for the first release";
   EXPECT_EQ(releases.under_way(), 1U);
-  EXPECT_FALSE(releases.drain(soon()));
+  EXPECT_FALSE(releases.drain(soon())) << "its release has not ended";
   driver.run([this] { return set(go); });
-  EXPECT_TRUE(releases.drain(late()));
+  EXPECT_TRUE(releases.drain(late())) << "its release does not end";
   EXPECT_EQ(ended, 1);
 }
 
@@ -56,20 +56,20 @@ TEST_F(AsyncReleasesTest, ReleasesHoldNoWorkerWhileTheyAreUnderWay) {
   EXPECT_EQ(begun, kFiles) << "the worker waits for a close that nobody has answered";
   driver.run([this] { return set(go); });
   worker.join();
-  EXPECT_TRUE(releases.drain(late()));
+  EXPECT_TRUE(releases.drain(late())) << "not all releases end";
   EXPECT_EQ(ended, kFiles);
 }
 
 TEST_F(AsyncReleasesTest, NoMoreAreUnderWayThanFit) {
   for (std::size_t i = 0; i < AsyncReleases::kMost; ++i) {
-    ASSERT_TRUE(releases.begin([this] { return count_after(go, ended); }));
+    ASSERT_TRUE(releases.begin([this] { return count_after(go, ended); })) << "only " << i << " releases fit";
   }
-  EXPECT_FALSE(releases.begin([this] { return count_after(go, ended); }));
+  EXPECT_FALSE(releases.begin([this] { return count_after(go, ended); })) << "one more than fits";
   driver.run([this] { return set(go); });
-  EXPECT_TRUE(releases.drain(late()));
+  EXPECT_TRUE(releases.drain(late())) << "not all releases end";
   EXPECT_EQ(ended, static_cast<int>(AsyncReleases::kMost));
-  EXPECT_TRUE(releases.begin([this] { return set(go); }));
-  EXPECT_TRUE(releases.drain(late()));
+  EXPECT_TRUE(releases.begin([this] { return set(go); })) << "the ended releases still take room";
+  EXPECT_TRUE(releases.drain(late())) << "its release does not end";
 }
 
 }  // namespace

@@ -57,7 +57,7 @@ class EarlierSupervisor {
 
 TEST(ControlTest, ASupervisorListensThoughAnEarlierOneWithItsNumberHasNotEnded) {
   EarlierSupervisor before;
-  ASSERT_TRUE(before.listens());
+  ASSERT_TRUE(before.listens()) << "the earlier supervisor cannot listen";
   const auto listener = listen_for(device());
   EXPECT_OK(listener);
   before.end();  // it removes only its own name, not that of its successor

@@ -83,18 +83,18 @@ class KernelCopiesTest : public ::testing::Test {
 
 TEST_F(KernelCopiesTest, TheKernelDropsCopiesBeforeWaitersContinue) {
   KernelCopies copies(*handover_);
-  EXPECT_FALSE(copies.takes_names());
-  EXPECT_FALSE(copies.begin_attributes(kFile, in(seconds(5))));
+  EXPECT_FALSE(copies.takes_names()) << "begin() was not called";
+  EXPECT_FALSE(copies.begin_attributes(kFile, in(seconds(5)))) << "begin() was not called";
   ASSERT_OK(copies.begin(device_.get()));
   EXPECT_EQ(read().epochs, 1);  // the message by which it learns whether the kernel knows epochs
-  EXPECT_TRUE(copies.takes_names());
-  EXPECT_TRUE(copies.begin_attributes(kFile, in(seconds(5))));
-  EXPECT_TRUE(dropped(copies));
+  EXPECT_TRUE(copies.takes_names()) << "the kernel knows epochs";
+  EXPECT_TRUE(copies.begin_attributes(kFile, in(seconds(5)))) << "there is room for the copy";
+  EXPECT_TRUE(dropped(copies)) << "nothing must be dropped, and yet it waits";
   copies.drop_attributes(kFile);
   copies.drop_attributes(kFile);
   copies.drop_attributes(Handle(12));
   copies.drop_names();
-  EXPECT_TRUE(dropped(copies));
+  EXPECT_TRUE(dropped(copies)) << "the kernel took every message, and yet it waits";
   const Told told = read();
   EXPECT_EQ(told.attributes, (std::set<Handle>{kFile, Handle(12)}));
   EXPECT_EQ(told.epochs, 1);
@@ -108,12 +108,12 @@ TEST_F(KernelCopiesTest, CallersWaitWhileTheKernelIsBusy) {
   while (::send(device_.get(), full.data(), full.size(), MSG_DONTWAIT) > 0) {
   }
   copies.drop_names();
-  EXPECT_FALSE(dropped(copies, milliseconds(100)));
+  EXPECT_FALSE(dropped(copies, milliseconds(100))) << "the kernel has taken no message";
   for (int i = 0; i < 1000; ++i) copies.drop_names();  // these become one message
   std::array<char, 1024> room{};
   while (::recv(kernel_.get(), room.data(), room.size(), MSG_DONTWAIT) == static_cast<ssize_t>(room.size())) {
   }
-  EXPECT_TRUE(dropped(copies));
+  EXPECT_TRUE(dropped(copies)) << "the kernel takes messages again";
   EXPECT_LE(read().epochs, 2);
 }
 
@@ -121,25 +121,25 @@ TEST_F(KernelCopiesTest, AKernelWithoutEpochsGetsNoNames) {
   const UniqueFd deaf(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   KernelCopies copies(*handover_);
   ASSERT_OK(copies.begin(deaf.get()));
-  EXPECT_FALSE(copies.takes_names());
-  EXPECT_TRUE(copies.begin_attributes(kFile, in(seconds(5))));
+  EXPECT_FALSE(copies.takes_names()) << "the kernel knows no epochs";
+  EXPECT_TRUE(copies.begin_attributes(kFile, in(seconds(5)))) << "attributes need no epochs";
   copies.drop_attributes(kFile);
-  EXPECT_TRUE(dropped(copies));  // the mount is gone
+  EXPECT_TRUE(dropped(copies)) << "the mount is gone, and yet it waits";
 }
 
 TEST_F(KernelCopiesTest, CopiesFromAnEarlierProcessAreDroppedFirst) {
   {
     KernelCopies copies(*handover_);
     ASSERT_OK(copies.begin(device_.get()));
-    EXPECT_TRUE(copies.begin_attributes(kFile, in(seconds(100))));
-    EXPECT_TRUE(copies.begin_attributes(Handle(12), in(seconds(-1))));
+    EXPECT_TRUE(copies.begin_attributes(kFile, in(seconds(100)))) << "there is room for the copy";
+    EXPECT_TRUE(copies.begin_attributes(Handle(12), in(seconds(-1)))) << "there is room for the copy";
   }
   read();
   next_process();
   KernelCopies copies(*handover_);
-  EXPECT_FALSE(dropped(copies, milliseconds(50)));
+  EXPECT_FALSE(dropped(copies, milliseconds(50))) << "begin() was not called, so the kernel has its copies still";
   ASSERT_OK(copies.begin(device_.get()));
-  EXPECT_TRUE(dropped(copies));
+  EXPECT_TRUE(dropped(copies)) << "the kernel took every message, and yet it waits";
   const Told told = read();
   EXPECT_EQ(told.attributes, std::set<Handle>{kFile});
   EXPECT_EQ(told.epochs, 1);
@@ -148,8 +148,8 @@ TEST_F(KernelCopiesTest, CopiesFromAnEarlierProcessAreDroppedFirst) {
 TEST_F(KernelCopiesTest, AtTheEndTheKernelDropsAllCopies) {
   KernelCopies copies(*handover_);
   ASSERT_OK(copies.begin(device_.get()));
-  EXPECT_TRUE(copies.begin_attributes(kFile, in(seconds(100))));
-  EXPECT_TRUE(copies.begin_attributes(Handle(12), in(seconds(-1))));
+  EXPECT_TRUE(copies.begin_attributes(kFile, in(seconds(100)))) << "there is room for the copy";
+  EXPECT_TRUE(copies.begin_attributes(Handle(12), in(seconds(-1)))) << "there is room for the copy";
   read();
   copies.end();
   const Told told = read();
@@ -163,12 +163,12 @@ TEST_F(KernelCopiesTest, EndReleasesAllWaiters) {
   next_process();
   KernelCopies copies(*handover_);
   std::atomic<int> told = 0;
-  EXPECT_TRUE(copies.when_dropped([&] { ++told; }));
+  EXPECT_TRUE(copies.when_dropped([&] { ++told; })) << "begin() was not called, so it must wait";
   copies.end();
   EXPECT_EQ(told, 1);
   copies.drop_names();
-  EXPECT_FALSE(copies.when_dropped([&] { ++told; }));
-  EXPECT_FALSE(copies.begin_attributes(kFile, in(seconds(5))));
+  EXPECT_FALSE(copies.when_dropped([&] { ++told; })) << "end() was called, so nothing waits";
+  EXPECT_FALSE(copies.begin_attributes(kFile, in(seconds(5)))) << "end() was called";
 }
 
 }  // namespace

@@ -90,7 +90,7 @@ TEST_F(AddAbilitiesTest, ARequestThatIsTooLongOffersNothing) {
   init_.size = static_cast<std::uint32_t>(init_.request.size()) + 1;
   add(kTellsOfSetgid);
   EXPECT_EQ(init_.abilities, 0U);
-  EXPECT_FALSE(offers_resend(init_));
+  EXPECT_FALSE(offers_resend(init_)) << "an ability was read from beyond the record";
 }
 
 }  // namespace

@@ -12,20 +12,20 @@ TEST(MountOptions, AcceptsTheArgumentsThatMountPassesToItsHelper) {
   ASSERT_OK(options);
   EXPECT_EQ(options->config_file, "/etc/spate.toml");
   EXPECT_EQ(options->directory, "/mnt/a");
-  EXPECT_TRUE(options->read_only);
-  EXPECT_TRUE(options->allow_other);
-  EXPECT_TRUE(options->no_exec);
-  EXPECT_TRUE(options->no_suid);
-  EXPECT_FALSE(options->foreground);
+  EXPECT_TRUE(options->read_only) << "the list has ro";
+  EXPECT_TRUE(options->allow_other) << "the list has allow_other";
+  EXPECT_TRUE(options->no_exec) << "the list has noexec";
+  EXPECT_TRUE(options->no_suid) << "nosuid is the default";
+  EXPECT_FALSE(options->foreground) << "no -f was given";
 }
 
 TEST(MountOptions, LaterOptionsWin) {
   const auto options = parse_command_line({"-f", "-oro,soft", "-o", "rw,hard,suid", "a", "b"});
   ASSERT_OK(options);
-  EXPECT_FALSE(options->read_only);
-  EXPECT_FALSE(options->soft);
-  EXPECT_FALSE(options->no_suid);
-  EXPECT_TRUE(options->foreground);
+  EXPECT_FALSE(options->read_only) << "rw came after ro";
+  EXPECT_FALSE(options->soft) << "hard came after soft";
+  EXPECT_FALSE(options->no_suid) << "suid was given";
+  EXPECT_TRUE(options->foreground) << "-f was given";
 }
 
 TEST(MountOptions, ValuesAreChecked) {
@@ -41,11 +41,11 @@ TEST(MountOptions, ValuesAreChecked) {
   EXPECT_EQ(options.busy_poll, std::chrono::milliseconds(2));
   EXPECT_OK(parse_option_list("busy_poll=0", options));
   EXPECT_EQ(options.busy_poll, Duration(0));
-  EXPECT_FALSE(options.kernel_keeps_attributes);
+  EXPECT_FALSE(options.kernel_keeps_attributes) << "mount is the default";
   EXPECT_OK(parse_option_list("attr_cache=kernel", options));
-  EXPECT_TRUE(options.kernel_keeps_attributes);
+  EXPECT_TRUE(options.kernel_keeps_attributes) << "attr_cache=kernel was given";
   EXPECT_OK(parse_option_list("attr_cache=mount", options));
-  EXPECT_FALSE(options.kernel_keeps_attributes);
+  EXPECT_FALSE(options.kernel_keeps_attributes) << "attr_cache=mount was given last";
   EXPECT_EQ(readdirplus_word(options), "auto");
   for (const std::string word : {"no", "yes", "auto"}) {
     EXPECT_OK(parse_option_list("readdirplus=" + word, options));
@@ -119,7 +119,7 @@ TEST(MountOptions, OptionsThatTheKernelShowsAreAccepted) {
       "rw,nosuid,nodev,relatime,user_id=0,group_id=0,default_permissions,allow_other,max_read=1048576,blksize=4096",
       options);
   ASSERT_OK(parsed);
-  EXPECT_TRUE(options.allow_other);
+  EXPECT_TRUE(options.allow_other) << "the list has allow_other";
 }
 
 TEST(MountOptions, TheSourceIsTheGivenNameMadeAbsolute) {

@@ -15,8 +15,8 @@ constexpr const char* kMounts =
     "63 22 0:4\n";
 
 TEST(ReadOnly, FollowsTheOptionsOfTheFileSystem) {
-  EXPECT_FALSE(is_read_only(kMounts, "0:40", true));  // only one of its mount points is read-only
-  EXPECT_TRUE(is_read_only(kMounts, "0:41", false));
+  EXPECT_FALSE(is_read_only(kMounts, "0:40", true)) << "only one of its mount points is read-only";
+  EXPECT_TRUE(is_read_only(kMounts, "0:41", false)) << "the file system is read-only";
 }
 
 TEST(ReadOnly, IsUnchangedIfTheMountIsNotFound) {
@@ -24,15 +24,15 @@ TEST(ReadOnly, IsUnchangedIfTheMountIsNotFound) {
     EXPECT_TRUE(is_read_only(kMounts, device, true)) << device;
     EXPECT_FALSE(is_read_only(kMounts, device, false)) << device;
   }
-  EXPECT_TRUE(ReadOnly(true, "").now());
-  EXPECT_FALSE(ReadOnly(false, "").now());
+  EXPECT_TRUE(ReadOnly(true, "").now()) << "it was mounted read-only, and no device says otherwise";
+  EXPECT_FALSE(ReadOnly(false, "").now()) << "it was mounted for writing, and no device says otherwise";
 }
 
 TEST(ReadOnly, FindsTheDeviceOfAMount) {
   const std::string device = device_of_mount("/proc");
   EXPECT_THAT(device, testing::Not(testing::IsEmpty()));
   EXPECT_EQ(device_of_mount("/proc/none/there"), "");
-  EXPECT_TRUE(ReadOnly(true, device).now());  // not a FUSE mount
+  EXPECT_TRUE(ReadOnly(true, device).now()) << "not a FUSE mount, so what it was mounted with counts";
 }
 
 }  // namespace

@@ -56,15 +56,15 @@ TEST_F(WorkerPoolTest, ALoneRequestNeedsNoOtherThreadWhileTheExecutorPolls) {
 
 TEST_F(WorkerPoolTest, ARequestWakesTheExecutorWhenNoThreadReads) {
   workers.request_begins(true);
-  EXPECT_TRUE(workers.prepare_to_wait());
+  EXPECT_TRUE(workers.prepare_to_wait()) << "the executor must sleep, or the worker would poll forever";
   EXPECT_EQ(started, 0U) << "nobody is called before there is anything to read";
-  EXPECT_FALSE(wakes_executor());
+  EXPECT_FALSE(wakes_executor()) << "nothing is there to read";
   let_one_wait();
-  EXPECT_TRUE(wakes_executor());
+  EXPECT_TRUE(wakes_executor()) << "a request waits, and no thread reads";
   workers.poll();
   EXPECT_EQ(started, 1U);
   EXPECT_EQ(workers.reading(), 1U);
-  EXPECT_TRUE(workers.prepare_to_wait());
+  EXPECT_TRUE(workers.prepare_to_wait()) << "nothing is left to do";
   EXPECT_FALSE(wakes_executor()) << "the other one reads it";
   EXPECT_EQ(started, 1U) << "one is enough";
 }
@@ -73,10 +73,10 @@ TEST_F(WorkerPoolTest, ARequestDoesNotWakeTheExecutorWhenNoThreadCanBeCalled) {
   workers.request_begins(true);
   let_one_wait();
   workers.prepare_to_wait();
-  EXPECT_TRUE(wakes_executor());
+  EXPECT_TRUE(wakes_executor()) << "a request waits, and a thread can be called";
   workers.stop();
   workers.prepare_to_wait();
-  EXPECT_FALSE(wakes_executor());
+  EXPECT_FALSE(wakes_executor()) << "the threads end, so none can be called";
 }
 
 TEST_F(WorkerPoolTest, ASlowAnswerCallsNoOtherThread) {
@@ -160,7 +160,7 @@ TEST_F(WorkerPoolTest, AnIdleThreadIsCalledBeforeANewOneIsStarted) {
   while (workers.kept() == 0) std::this_thread::yield();
   workers.request_begins(false);
   kept.join();
-  EXPECT_TRUE(reads);
+  EXPECT_TRUE(reads) << "it was called, but not to read";
   EXPECT_EQ(started, 0U);
   EXPECT_EQ(workers.reading(), 1U);
 }
@@ -171,17 +171,17 @@ TEST_F(WorkerPoolTest, IdleThreadsEndWhenNoneIsNeeded) {
   while (workers.kept() == 0) std::this_thread::yield();
   workers.stop();
   kept.join();
-  EXPECT_FALSE(reads);
+  EXPECT_FALSE(reads) << "it was called to read while the threads end";
   workers.request_begins(false);
   EXPECT_EQ(started, 0U) << "nobody is called while they end";
 }
 
 TEST_F(WorkerPoolTest, TheStopIsCompleteWhenEachThreadHasReportedItsEnd) {
   workers.stop();
-  EXPECT_FALSE(workers.wait_for_end(std::chrono::milliseconds(0)));
+  EXPECT_FALSE(workers.wait_for_end(std::chrono::milliseconds(0))) << "no thread has ended yet";
   workers.work_ends(WorkerPool::Next::kRead);
   workers.work_ends(WorkerPool::Next::kKeep);
-  EXPECT_TRUE(workers.wait_for_end(std::chrono::milliseconds(0)));
+  EXPECT_TRUE(workers.wait_for_end(std::chrono::milliseconds(0))) << "both threads have ended";
   EXPECT_EQ(workers.reading(), 0U);
 }
 
