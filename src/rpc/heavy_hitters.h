@@ -25,8 +25,8 @@ struct Served {
 /// Keeps counts for the busiest keys of about the last minute. If there is no room for a new key, it replaces the key
 /// with the least weight and begins with that weight. So a key with more than 1/most of the whole weight is never
 /// missing. Source: SPACESAVING, sec. 3, with weights that fall by half every kHalfLife. One executor. `About`: a wire
-/// struct with since_ns and kinds.
-template <typename Key, typename About>
+/// struct with since_ns and kinds. `Weight`: double, or a number that counts how often it is compared.
+template <typename Key, typename About, typename Weight = double>
 class HeavyHitters {
  public:
   static constexpr Duration kHalfLife = std::chrono::seconds(10);
@@ -42,7 +42,7 @@ class HeavyHitters {
     halve(now);
     auto found = entries_.find(key);
     if (found == entries_.end()) {
-      const double weight = entries_.size() >= most_ ? drop_least() : 0;
+      const Weight weight = entries_.size() >= most_ ? drop_least() : Weight(0);
       found = entries_.emplace(key, Entry{about(), {}, weight}).first;
       found->second.about.since_ns = since_begin(now);
       bounds_.push_back({weight, key});
@@ -73,12 +73,12 @@ class HeavyHitters {
   struct Entry {
     About about;  // without its kinds
     Counts counts{};
-    double weight = 0;
+    Weight weight{};
   };
 
   /// A weight that a key has at least.
   struct Bound {
-    double weight = 0;
+    Weight weight{};
     Key key;
   };
   static bool heavier(const Bound& a, const Bound& b) { return a.weight > b.weight; }
@@ -91,11 +91,11 @@ class HeavyHitters {
   }
   /// Removes the key with the least weight, adds its counts to those of the others, and returns the weight. Corrects
   /// the least bound until it is the weight of its key: every other key then has at least this weight.
-  double drop_least() {
+  Weight drop_least() {
     for (;;) {
       std::pop_heap(bounds_.begin(), bounds_.end(), heavier);
       const auto least = entries_.find(bounds_.back().key);
-      const double weight = least->second.weight;
+      const Weight weight = least->second.weight;
       if (weight > bounds_.back().weight) {
         bounds_.back().weight = weight;
         std::push_heap(bounds_.begin(), bounds_.end(), heavier);
