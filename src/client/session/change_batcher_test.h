@@ -38,7 +38,7 @@ class ChangeBatcherTest : public ::testing::Test {
     job::Gate last(executor_);
     job::spawn(last, close(closed));
     settle();
-    EXPECT_TRUE(closed);
+    EXPECT_TRUE(closed) << "a change still waits, though all " << requests_.size() << " requests were answered";
   }
 
   void settle() {
