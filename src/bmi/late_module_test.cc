@@ -87,7 +87,7 @@ TEST_F(LateModuleTest, PostsGoToTheLoadedModule) {
   EXPECT_NE(network->test(context, posted->op), std::nullopt);
   const Result<Posted> sent = network->post_send({.peer = *peer, .tag = Tag(1), .segments = {}}, context, nullptr);
   ASSERT_OK(sent);
-  EXPECT_TRUE(sent->done);
+  EXPECT_TRUE(sent->done) << "the module sent it in its post";
   EXPECT_EQ(late->asked_to_send_at_once, 1);
 }
 

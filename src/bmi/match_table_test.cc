@@ -25,7 +25,7 @@ TEST(MatchTable, KeepsTheOrderOfEqualTags) {
   EXPECT_EQ(table.front(5), &nodes[1]);
   table.remove(nodes[1]);
   EXPECT_EQ(table.front(5), nullptr);
-  EXPECT_TRUE(table.empty());
+  EXPECT_TRUE(table.empty()) << "all nodes were removed";
 }
 
 // Compares random operations with a simple model, with few and with many tags.

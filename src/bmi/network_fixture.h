@@ -44,9 +44,10 @@ class CoreTest : public testing::Test {
     const std::size_t n = network_->test_context(context, out);
     return {out.begin(), out.begin() + static_cast<std::ptrdiff_t>(n)};
   }
-  bool readable(ContextId context) const {
+  testing::AssertionResult readable(ContextId context) const {
     pollfd fd{network_->wait_descriptor(context), POLLIN, 0};
-    return ::poll(&fd, 1, 0) == 1;
+    if (::poll(&fd, 1, 0) == 1) return testing::AssertionSuccess() << "the wait descriptor is readable";
+    return testing::AssertionFailure() << "the wait descriptor is not readable";
   }
 
   UniqueFd event_{eventfd(0, EFD_NONBLOCK)};

@@ -14,8 +14,8 @@ TEST_F(CoreTest, ASleepingTesterIsWokenByAnotherThread) {
   const ContextId other = network_->open_context();
   const OpId mine = post(lookup({"a://1"})).op;
   const OpId theirs = network_->post_send(message(lookup({"a://1"})), other, nullptr)->op;
-  ASSERT_TRUE(network_->prepare_to_wait(context_));
-  ASSERT_TRUE(network_->prepare_to_wait(other));
+  ASSERT_TRUE(network_->prepare_to_wait(context_)) << "nothing has ended yet";
+  ASSERT_TRUE(network_->prepare_to_wait(other)) << "nothing has ended yet";
   EXPECT_FALSE(readable(context_));
   std::thread([&] { a_->complete(mine); }).join();
   EXPECT_TRUE(readable(context_));
@@ -24,7 +24,7 @@ TEST_F(CoreTest, ASleepingTesterIsWokenByAnotherThread) {
   EXPECT_FALSE(readable(context_));
   a_->complete(theirs);
   EXPECT_TRUE(readable(other));
-  EXPECT_FALSE(network_->prepare_to_wait(other));  // there is something to test already
+  EXPECT_FALSE(network_->prepare_to_wait(other)) << "there is something to test already";
 }
 
 // The thread that tests may never come back, and the module polls its peers and wakes nobody until somebody asks it
@@ -33,11 +33,11 @@ TEST_F(CoreTest, ATestThatLeavesWorkWakesAThreadThatSleepsInAnotherContext) {
   const ContextId other = network_->open_context();
   a_->has_work = true;
   (void)completions(other);
-  ASSERT_FALSE(network_->prepare_to_wait(context_));
+  ASSERT_FALSE(network_->prepare_to_wait(context_)) << "the module has work";
   (void)completions(other);
   EXPECT_FALSE(readable(context_)) << "nobody sleeps";
   a_->has_work = false;
-  ASSERT_TRUE(network_->prepare_to_wait(context_));
+  ASSERT_TRUE(network_->prepare_to_wait(context_)) << "the module has no work";
   (void)completions(other);
   EXPECT_FALSE(readable(context_)) << "nothing to do";
   a_->has_work = true;
@@ -49,14 +49,14 @@ TEST_F(CoreTest, ATestThatLeavesWorkWakesAThreadThatSleepsInAnotherContext) {
 
 TEST_F(CoreTest, AContextCanBeClosedByAThreadThatHasAnnouncedItsSleep) {
   const ContextId other = network_->open_context();
-  ASSERT_TRUE(network_->prepare_to_wait(other));
+  ASSERT_TRUE(network_->prepare_to_wait(other)) << "nothing has ended";
   network_->close_context(other);
   a_->has_work = true;
   EXPECT_EQ(completions(context_).size(), 0U);
 }
 
 TEST_F(CoreTest, TheDescriptorShowsTheModules) {
-  ASSERT_TRUE(network_->prepare_to_wait(context_));
+  ASSERT_TRUE(network_->prepare_to_wait(context_)) << "nothing has ended";
   EXPECT_FALSE(readable(context_));
   const std::uint64_t one = 1;
   ASSERT_EQ(::write(event_.get(), &one, sizeof one), static_cast<ssize_t>(sizeof one));
@@ -66,7 +66,7 @@ TEST_F(CoreTest, TheDescriptorShowsTheModules) {
 TEST_F(CoreTest, AModuleWithoutWorkIsAskedLessOftenUntilTheTesterSleeps) {
   for (int i = 0; i < 1000; ++i) (void)completions(context_);
   EXPECT_LT(a_->progressed, 500);
-  ASSERT_TRUE(network_->prepare_to_wait(context_));
+  ASSERT_TRUE(network_->prepare_to_wait(context_)) << "nothing has ended";
   const int before = a_->progressed;
   (void)completions(context_);
   EXPECT_EQ(a_->progressed, before + 1);
@@ -87,7 +87,7 @@ TEST(Network, AContextSleepsInsideOneModuleAndTheOthersWakeIt) {
   const ContextId context = network->open_context();
   EXPECT_EQ(network->wait_descriptor(context), of_sleeper.get());
   EXPECT_NE(std::ranges::find(sleeper.waits_for, of_other.get()), sleeper.waits_for.end());
-  EXPECT_TRUE(network->wait(context, Duration(-1)));
+  EXPECT_TRUE(network->wait(context, Duration(-1))) << "the module says that it slept";
   EXPECT_EQ(sleeper.waits, 1);
 }
 

@@ -88,7 +88,7 @@ TEST_F(CoreTest, CompletionsCarryTheUserPointerToTheirContext) {
   const Address peer = lookup({"a://1"});
   int user = 0;
   const Posted posted = network_->post_recv(message(peer), other, &user).value();
-  ASSERT_FALSE(posted.done);
+  ASSERT_FALSE(posted.done) << "nothing was completed yet";
   a_->complete(posted.op, Errc::kOk, 5);
   EXPECT_THAT(completions(context_), testing::IsEmpty());
   const std::vector<Completion> done = completions(other);
@@ -128,7 +128,7 @@ TEST_F(CoreTest, AnOperationIsTestedInItsOwnContextOnly) {
 TEST_F(CoreTest, ImmediateCompletionQueuesNothing) {
   a_->at_once = true;
   const Posted posted = post(lookup({"a://1"}), this);
-  EXPECT_TRUE(posted.done);
+  EXPECT_TRUE(posted.done) << "the module completed it in its post";
   EXPECT_EQ(posted.completion.user, this);
   EXPECT_EQ(posted.completion.actual_size, memory_.size());
   EXPECT_THAT(completions(context_), testing::IsEmpty());
@@ -139,7 +139,8 @@ TEST_F(CoreTest, OperationIdsAreNeverReused) {
   b_->sends_at_once = true;
   std::set<std::uint64_t> seen;
   for (const Address peer : {lookup({"a://1"}), lookup({"b://1"})}) {
-    for (int i = 0; i < 1000; ++i) EXPECT_TRUE(seen.insert(post(peer).op.value).second);
+    for (int i = 0; i < 1000; ++i)
+      EXPECT_TRUE(seen.insert(post(peer).op.value).second) << "the operation id was used before, at post " << i;
   }
 }
 
@@ -147,7 +148,7 @@ TEST_F(CoreTest, SmallMessagesTakeNoOperationWhereTheModuleCanDoWithout) {
   a_->sends_at_once = true;
   const Address peer = lookup({"a://1"});
   const Posted sent = post(peer, this);
-  EXPECT_TRUE(sent.done);
+  EXPECT_TRUE(sent.done) << "the module sent it in its post";
   EXPECT_EQ(sent.completion.op, sent.op);
   EXPECT_EQ(sent.completion.user, this);
   EXPECT_EQ(sent.completion.actual_size, memory_.size());
@@ -155,7 +156,7 @@ TEST_F(CoreTest, SmallMessagesTakeNoOperationWhereTheModuleCanDoWithout) {
   network_->cancel(sent.op);
   EXPECT_THAT(a_->cancelled, testing::IsEmpty());
   a_->room = false;
-  EXPECT_FALSE(post(peer).done);
+  EXPECT_FALSE(post(peer).done) << "the module has no room";
   a_->complete(a_->last());
   EXPECT_EQ(completions(context_).size(), 1U);
   // The core does not ask the module about receives and about messages that are too large.
@@ -204,8 +205,8 @@ TEST_F(CoreTest, AnUnreachableUrlHandsItsOperationsToTheNextOne) {
   EXPECT_THAT(completions(context_), testing::IsEmpty());
   ASSERT_EQ(b_->posts.size(), 2U);
   EXPECT_EQ(b_->posts[0].post.op, first);
-  EXPECT_FALSE(b_->posts[0].receive);
-  EXPECT_TRUE(b_->posts[1].receive);
+  EXPECT_FALSE(b_->posts[0].receive) << "the first operation was a send";
+  EXPECT_TRUE(b_->posts[1].receive) << "the second operation was a receive";
   EXPECT_EQ(b_->posts[1].post.tag, Tag(9));
   ASSERT_EQ(b_->posts[1].segments.size(), 1U);
   EXPECT_EQ(b_->posts[1].segments[0].memory, memory_.data());

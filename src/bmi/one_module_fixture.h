@@ -52,7 +52,11 @@ class OneModule {
     const std::array segments{Segment::of(room)};
     return noted(network_->post_recv(message(peer, tag, segments, c), context_, nullptr));
   }
-  bool done(OpId op) const { return done_.contains(op); }
+  testing::AssertionResult done(OpId op) const {
+    const auto found = done_.find(op);
+    if (found == done_.end()) return testing::AssertionFailure() << "operation " << op.value << " has not ended";
+    return testing::AssertionSuccess() << "operation " << op.value << " has ended: " << name(found->second.status);
+  }
 
  protected:
   /// Takes the completions that have come, and keeps them.

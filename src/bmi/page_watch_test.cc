@@ -20,7 +20,7 @@ struct PageWatchTest : testing::Test {
     memory = static_cast<std::byte*>(
         ::mmap(nullptr, 16 * kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     ASSERT_NE(memory, MAP_FAILED);
-    ASSERT_TRUE(watch->watch(pages(0, 16)));
+    ASSERT_TRUE(watch->watch(pages(0, 16))) << "the kernel refuses to watch 16 pages";
   }
   void TearDown() override {
     if (memory != nullptr) ::munmap(memory, 16 * kPageBytes);
@@ -30,10 +30,15 @@ struct PageWatchTest : testing::Test {
     return {begin, begin + count * kPageBytes};
   }
   /// Whether `page` is among the pages that ended since the last call.
-  bool ended(std::size_t page) {
+  testing::AssertionResult ended(std::size_t page) {
     bool found = false;
-    watch->take_ended([&](const PageRange& range) { found = found || range.overlaps(pages(page, 1)); });
-    return found;
+    std::size_t ranges = 0;
+    watch->take_ended([&](const PageRange& range) {
+      found = found || range.overlaps(pages(page, 1));
+      ++ranges;
+    });
+    return (found ? testing::AssertionSuccess() : testing::AssertionFailure())
+           << "page " << page << " is " << (found ? "" : "not ") << "among the " << ranges << " ranges that ended";
   }
   std::unique_ptr<PageWatch> watch;
   std::byte* memory = nullptr;

@@ -56,7 +56,7 @@ struct PinCacheTest : testing::Test {
   PinCache::Region& take(PinCache& cache, MutableByteView memory) {
     const Result<PinCache::Region*> region = cache.acquire(memory);
     EXPECT_OK(region);
-    EXPECT_TRUE(device.holds(**region));
+    EXPECT_TRUE(device.holds(**region)) << "the device does not know the region";
     return **region;
   }
   void use(PinCache& cache, MutableByteView memory) { cache.release(take(cache, memory)); }
@@ -75,10 +75,10 @@ TEST_F(PinCacheTest, TheSecondUseIsAHit) {
 
 TEST_F(PinCacheTest, HoldsReportsARegionWithoutUsingIt) {
   PinCache cache(device, &device, options);
-  EXPECT_FALSE(cache.holds(at(1, 4)));
+  EXPECT_FALSE(cache.holds(at(1, 4))) << "nothing was registered yet";
   use(cache, at(1, 4));
-  EXPECT_TRUE(cache.holds(at(2, 3)));
-  EXPECT_FALSE(cache.holds(at(4, 2)));
+  EXPECT_TRUE(cache.holds(at(2, 3))) << "the pages are in the region";
+  EXPECT_FALSE(cache.holds(at(4, 2))) << "the last page is behind the region";
   EXPECT_EQ(cache.counters().hits + cache.counters().misses, 1U);
 }
 
@@ -105,7 +105,7 @@ TEST_F(PinCacheTest, ARegionInUseThatWasMergedLivesUntilItsRelease) {
   PinCache cache(device, &device, options);
   PinCache::Region& old = take(cache, at(0, 4));
   use(cache, at(4, 4));
-  EXPECT_TRUE(device.holds(old));
+  EXPECT_TRUE(device.holds(old)) << "the old region is in use";
   EXPECT_EQ(device.live.size(), 2U);
   cache.release(old);
   EXPECT_EQ(device.live.size(), 1U);
@@ -156,7 +156,7 @@ TEST_F(PinCacheTest, PagesThatWentAwayWhileInUseAreNotFoundAgain) {
   PinCache::Region& fresh = take(cache, at(0, 4));
   EXPECT_NE(old.handle(), fresh.handle());
   cache.release(old);
-  EXPECT_TRUE(device.holds(fresh));
+  EXPECT_TRUE(device.holds(fresh)) << "the release of the old region took the new one";
   cache.release(fresh);
 }
 
@@ -185,7 +185,7 @@ TEST_F(PinCacheTest, ADroppedRegistrationInUseIsNotFoundAgain) {
   ASSERT_OK(cache.keep(at(0, 4)));
   PinCache::Region& old = take(cache, at(0, 4));
   cache.drop(at(0, 4));
-  EXPECT_TRUE(device.holds(old));
+  EXPECT_TRUE(device.holds(old)) << "the dropped region is in use";
   use(cache, at(0, 4));
   EXPECT_EQ(cache.counters().misses, 2U);
   cache.release(old);
@@ -195,7 +195,7 @@ TEST_F(PinCacheTest, AForgottenRegionIsDeregisteredAtItsLastRelease) {
   PinCache cache(device, &device, options);
   PinCache::Region& region = take(cache, at(0, 4));
   cache.forget(region);
-  EXPECT_TRUE(device.holds(region));
+  EXPECT_TRUE(device.holds(region)) << "the forgotten region is in use";
   cache.release(region);
   EXPECT_THAT(device.live, testing::IsEmpty());
 }
@@ -247,8 +247,9 @@ class Walk {
     EXPECT_LE(device_.bytes(), options_.max_bytes);
     EXPECT_EQ(device_.bytes(), cache_.pinned_now());
     if (!region) return;
-    EXPECT_TRUE(device_.holds(**region));
-    EXPECT_TRUE((*region)->range().contains(range_of(page, pages)));
+    EXPECT_TRUE(device_.holds(**region)) << "the device does not know the region";
+    EXPECT_TRUE((*region)->range().contains(range_of(page, pages)))
+        << "pages " << page << " to " << page + pages - 1 << " are not all in the region";
     // The region is not stale: its pages are those that it was registered with.
     const std::vector<std::uint32_t>& then = registered_at((*region)->handle());
     for (std::size_t i = page; i < page + pages; ++i) EXPECT_EQ(then[i], model_.generation[i]) << "page " << i;

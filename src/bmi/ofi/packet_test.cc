@@ -63,13 +63,13 @@ TEST(OfiPacket, InvalidPacketsAreRefused) {
     bytes[at] = std::byte{value};
     return decode_packet(bytes).has_value();
   };
-  EXPECT_FALSE(with(0, 0xF4));  // magic
-  EXPECT_FALSE(with(1, 0));     // type
-  EXPECT_FALSE(with(1, 19));
-  EXPECT_FALSE(with(2, 2));      // class
-  EXPECT_FALSE(with(3, 4));      // flags
-  EXPECT_FALSE(with(4, 1));      // payload that is not there
-  EXPECT_FALSE(with(39, 0x41));  // length beyond the largest
+  EXPECT_FALSE(with(0, 0xF4)) << "magic";
+  EXPECT_FALSE(with(1, 0)) << "type";
+  EXPECT_FALSE(with(1, 19)) << "a type of a later version";
+  EXPECT_FALSE(with(2, 2)) << "class";
+  EXPECT_FALSE(with(3, 4)) << "flags";
+  EXPECT_FALSE(with(4, 1)) << "payload that is not there";
+  EXPECT_FALSE(with(39, 0x41)) << "length beyond the largest";
 }
 
 TEST(OfiExtents, EncodingAndDecodingGiveTheSameExtents) {
@@ -85,14 +85,14 @@ TEST(OfiExtents, ExtentsThatDoNotAddUpAreRefused) {
     encode(extents, bytes);
     return decode_extents(bytes, length).has_value();
   };
-  EXPECT_TRUE(good({{1, 0, 10}}, 10));
-  EXPECT_FALSE(good({{1, 0, 10}}, 11));
-  EXPECT_FALSE(good({{1, 0, 10}}, 9));
-  EXPECT_FALSE(good({}, 0));
+  EXPECT_TRUE(good({{1, 0, 10}}, 10)) << "one extent";
+  EXPECT_FALSE(good({{1, 0, 10}}, 11)) << "a byte is missing";
+  EXPECT_FALSE(good({{1, 0, 10}}, 9)) << "a byte too many";
+  EXPECT_FALSE(good({}, 0)) << "no extent";
   EXPECT_FALSE(good({{1, 0, 10}, {1, 0, 0}}, 10)) << "an empty one";
   EXPECT_FALSE(good({{1, UINT64_MAX, 10}}, 10)) << "around the end";
   EXPECT_FALSE(good({{1, 0, UINT64_MAX}, {1, 0, 11}}, 10)) << "a sum that wraps";
-  EXPECT_FALSE(good(std::vector<Extent>(kMaxExtents + 1, Extent{1, 0, 1}), kMaxExtents + 1));
+  EXPECT_FALSE(good(std::vector<Extent>(kMaxExtents + 1, Extent{1, 0, 1}), kMaxExtents + 1)) << "too many";
   Bytes odd(kExtentSize + 1);
   EXPECT_EQ(decode_extents(odd, 1), std::nullopt);
 }
@@ -126,12 +126,13 @@ TEST(OfiHello, OutOfRangeIsRefused) {
     change(hello);
     return decode_hello(encode(hello)).has_value();
   };
-  EXPECT_FALSE(good([](Hello& h) { h.session = 0; }));
-  EXPECT_FALSE(good([](Hello& h) { h.address.clear(); }));
-  EXPECT_FALSE(good([](Hello& h) { h.address.resize(kMaxAddress + 1); }));
-  EXPECT_FALSE(good([](Hello& h) { h.limits.max_packet = 1023; }));
-  EXPECT_FALSE(good([](Hello& h) { h.limits.window = (std::uint64_t{1} << 40U) + 1; }));
-  EXPECT_FALSE(good([](Hello& h) { h.versions.min = 3; }));
+  EXPECT_FALSE(good([](Hello& h) { h.session = 0; })) << "no session";
+  EXPECT_FALSE(good([](Hello& h) { h.address.clear(); })) << "no address";
+  EXPECT_FALSE(good([](Hello& h) { h.address.resize(kMaxAddress + 1); })) << "an address that is too long";
+  EXPECT_FALSE(good([](Hello& h) { h.limits.max_packet = 1023; })) << "packets that are too small";
+  EXPECT_FALSE(good([](Hello& h) { h.limits.window = (std::uint64_t{1} << 40U) + 1; }))
+      << "a window that cannot be counted";
+  EXPECT_FALSE(good([](Hello& h) { h.versions.min = 3; })) << "the newest version is older than the oldest";
   EXPECT_TRUE(good([](Hello& h) { h.versions.min = h.versions.max = 3; })) << "the module says that it speaks no 3";
 }
 

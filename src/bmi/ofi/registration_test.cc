@@ -96,7 +96,7 @@ struct RegistrationTest : testing::Test {
     const auto out = client.network->post_send({to_server, Tag(2), MessageClass::kBulk, from}, client.context, nullptr);
     ASSERT_OK(in);
     ASSERT_OK(out);
-    ASSERT_FALSE(out->done);
+    ASSERT_FALSE(out->done) << "a large message needs its memory registered";
     while (client_done == 0 || server_done == 0) {
       go_on();
       step();
@@ -129,7 +129,7 @@ TEST_F(RegistrationTest, SmallMessagesLeaveInTheirPost) {
   const auto out =
       client.network->post_send({to_server, Tag(2), MessageClass::kControl, from}, client.context, nullptr);
   ASSERT_OK(out);
-  ASSERT_TRUE(out->done);
+  ASSERT_TRUE(out->done) << "a small message leaves in its post";
   EXPECT_EQ(client.module->counters().sent_at_once, before + 1);
   while (server_done == 0) step();
   EXPECT_EQ(room, data);
@@ -153,7 +153,7 @@ TEST_F(RegistrationTest, AControlMessageFindsRoomBesideBulkData) {
   const auto control =
       client.network->post_send({to_server, Tag(2), MessageClass::kControl, segments}, client.context, nullptr);
   ASSERT_OK(control);
-  EXPECT_TRUE(control->done);
+  EXPECT_TRUE(control->done) << "bulk data have taken all room";
   while (client_done < open) step();
 }
 

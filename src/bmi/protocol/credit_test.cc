@@ -10,30 +10,30 @@ namespace {
 
 TEST(ProtocolCredit, TheReserveIsNotSpent) {
   SendCredit credit{.available = 100};
-  EXPECT_FALSE(credit.take(60, 50));
-  EXPECT_TRUE(credit.take(50, 50));
-  EXPECT_FALSE(credit.take(1, 50));
-  EXPECT_TRUE(credit.take(50, 0));
-  EXPECT_FALSE(credit.take(1, 0));
+  EXPECT_FALSE(credit.take(60, 50)) << "it would spend 10 of the reserve";
+  EXPECT_TRUE(credit.take(50, 50)) << "it leaves the reserve";
+  EXPECT_FALSE(credit.take(1, 50)) << "only the reserve is left";
+  EXPECT_TRUE(credit.take(50, 0)) << "the caller may spend the reserve";
+  EXPECT_FALSE(credit.take(1, 0)) << "nothing is left";
 }
 
 TEST(ProtocolCredit, MoreThanCanBeCountedIsRefused) {
   SendCredit credit;
-  EXPECT_TRUE(credit.give(UINT32_MAX));
+  EXPECT_TRUE(credit.give(UINT32_MAX)) << "as much as a frame can give";
   credit.available = std::uint64_t{1} << 48U;
-  EXPECT_FALSE(credit.give(1));
+  EXPECT_FALSE(credit.give(1)) << "the credit is " << credit.available;
 }
 
 TEST(ProtocolCredit, DetectsAPeerThatSendsMoreThanItsWindow) {
   ReceiveCredit credit;
-  EXPECT_TRUE(credit.charge(60, 100));
-  EXPECT_FALSE(credit.charge(41, 100));
-  EXPECT_TRUE(credit.charge(40, 100));
-  EXPECT_FALSE(credit.charge(UINT64_MAX, 100));
+  EXPECT_TRUE(credit.charge(60, 100)) << "60 of 100";
+  EXPECT_FALSE(credit.charge(41, 100)) << "101 of 100";
+  EXPECT_TRUE(credit.charge(40, 100)) << "100 of 100";
+  EXPECT_FALSE(credit.charge(UINT64_MAX, 100)) << "a sum that wraps";
   credit.consume(60);
   EXPECT_FALSE(credit.charge(1, 100)) << "not given back yet";
   EXPECT_EQ(credit.take_owed(), 60U);
-  EXPECT_TRUE(credit.charge(60, 100));
+  EXPECT_TRUE(credit.charge(60, 100)) << "60 were given back";
 }
 
 // If neither end breaks the rules, no message is refused, the receiver never holds more than the window, and all credit
@@ -47,19 +47,19 @@ TEST(ProtocolCredit, TheTwoHalvesAgree) {
   for (int i = 0; i < 10'000; ++i) {
     const std::uint64_t cost = cost_of(random.below(3000));
     if (random.chance(1, 2) && sender.take(cost, 0)) {
-      ASSERT_TRUE(receiver.charge(cost, kWindow));
+      ASSERT_TRUE(receiver.charge(cost, kWindow)) << "the receiver refuses a message that the sender had credit for";
       kept.push_back(cost);
     } else if (!kept.empty()) {
       receiver.consume(kept.back());
       kept.pop_back();
     }
     if (random.chance(1, 3)) {
-      ASSERT_TRUE(sender.give(receiver.take_owed()));
+      ASSERT_TRUE(sender.give(receiver.take_owed())) << "the sender refuses the credit that it spent";
     }
     ASSERT_LE(receiver.held, kWindow);
   }
   for (const std::uint64_t cost : kept) receiver.consume(cost);
-  ASSERT_TRUE(sender.give(receiver.take_owed()));
+  ASSERT_TRUE(sender.give(receiver.take_owed())) << "the sender refuses the credit that it spent";
   EXPECT_EQ(sender.available, kWindow);
   EXPECT_EQ(receiver.held, 0U);
 }

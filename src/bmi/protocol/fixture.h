@@ -135,8 +135,11 @@ class ProtocolTest : public testing::Test {
     header.id = id;
     return header;
   }
-  bool arrives(const Header& header, std::size_t bytes) {
-    return peer.receiver().take(incoming, header, ByteView(foreign).first(bytes));
+  testing::AssertionResult arrives(const Header& header, std::size_t bytes) {
+    if (peer.receiver().take(incoming, header, ByteView(foreign).first(bytes))) {
+      return testing::AssertionSuccess() << "the frame was accepted";
+    }
+    return testing::AssertionFailure() << "the frame was refused";
   }
   std::vector<Outcome>& ended() {
     std::unique_lock lock(mutex);

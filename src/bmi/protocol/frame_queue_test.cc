@@ -34,9 +34,9 @@ TEST_F(FrameQueueTest, AQueueGoesOnWhereTheRoomEnded) {
   queue.push(header_of(FrameType::kEager, 1, 25), &op);
   Lane lane;
   lane.frames_left = 2;
-  EXPECT_FALSE(queue.flush(lane, peer.sender()));
+  EXPECT_FALSE(queue.flush(lane, peer.sender())) << "five bytes are left";
   lane.frames_left = 1;
-  EXPECT_TRUE(queue.flush(lane, peer.sender()));
+  EXPECT_TRUE(queue.flush(lane, peer.sender())) << "all is written";
   EXPECT_EQ(lane.written, (std::vector{FrameType::kEager, FrameType::kMore, FrameType::kMore}));
   EXPECT_EQ(ended().size(), 1U);
 }
@@ -48,10 +48,10 @@ TEST_F(FrameQueueTest, AMessageThatHasBegunToLeaveIsAborted) {
   queue.push(header_of(FrameType::kEager, 1, 25), &op);
   Lane lane;
   lane.frames_left = 1;
-  EXPECT_FALSE(queue.flush(lane, peer.sender()));
+  EXPECT_FALSE(queue.flush(lane, peer.sender())) << "fifteen bytes are left";
   EXPECT_EQ(queue.withdraw(op, nullptr), Withdrawn::kAborted);
   lane.frames_left = 5;
-  EXPECT_TRUE(queue.flush(lane, peer.sender()));
+  EXPECT_TRUE(queue.flush(lane, peer.sender())) << "all is written";
   EXPECT_EQ(lane.written, (std::vector{FrameType::kEager, FrameType::kAbort}));
   state.release(op);
 }
@@ -69,7 +69,7 @@ TEST_F(FrameQueueTest, AMessageThatHasNotLeftIsSkippedOrReplaced) {
   EXPECT_EQ(queue.withdraw(*ops[1], &no_data), Withdrawn::kUnsent);
   Lane lane;
   lane.frames_left = 5;
-  EXPECT_TRUE(queue.flush(lane, peer.sender()));
+  EXPECT_TRUE(queue.flush(lane, peer.sender())) << "all is written";
   EXPECT_EQ(lane.written, std::vector{FrameType::kNoData});
   for (Op* op : ops) state.release(*op);
 }
@@ -83,10 +83,10 @@ TEST_F(FrameQueueTest, AFrameThatGoesAheadLeavesBeforeMessagesThatHaveNotBegun) 
   }
   Lane lane;
   lane.frames_left = 1;
-  EXPECT_EQ(queue.flush(lane, peer.sender()), false) << "the first message has begun";
+  EXPECT_FALSE(queue.flush(lane, peer.sender())) << "the first message has begun";
   queue.push_ahead(header_of(FrameType::kTaken, 0, 0));
   lane.frames_left = 9;
-  EXPECT_EQ(queue.flush(lane, peer.sender()), true);
+  EXPECT_TRUE(queue.flush(lane, peer.sender())) << "all is written";
   EXPECT_EQ(lane.written,
             (std::vector{FrameType::kEager, FrameType::kMore, FrameType::kTaken, FrameType::kEager, FrameType::kMore}));
 }
@@ -98,11 +98,11 @@ TEST_F(FrameQueueTest, AFrameThatGoesAheadLeavesAfterTheAbortOfAMessage) {
   queue.push(header_of(FrameType::kEager, 1, 25), &op);
   Lane lane;
   lane.frames_left = 1;
-  EXPECT_EQ(queue.flush(lane, peer.sender()), false);
+  EXPECT_FALSE(queue.flush(lane, peer.sender())) << "fifteen bytes are left";
   queue.push_ahead(header_of(FrameType::kTaken, 0, 0));
   EXPECT_EQ(queue.withdraw(op, nullptr), Withdrawn::kAborted);
   lane.frames_left = 5;
-  EXPECT_EQ(queue.flush(lane, peer.sender()), true);
+  EXPECT_TRUE(queue.flush(lane, peer.sender())) << "all is written";
   EXPECT_EQ(lane.written, (std::vector{FrameType::kEager, FrameType::kAbort, FrameType::kTaken}));
   state.release(op);
 }
@@ -110,12 +110,12 @@ TEST_F(FrameQueueTest, AFrameThatGoesAheadLeavesAfterTheAbortOfAMessage) {
 TEST_F(FrameQueueTest, AQueueWithAFrameThatGoesAheadIsNotEmpty) {
   FrameQueue queue;
   queue.push_ahead(header_of(FrameType::kTaken, 0, 0));
-  EXPECT_EQ(queue.empty(), false);
+  EXPECT_FALSE(queue.empty()) << "a frame waits to go ahead";
   Lane lane;
-  EXPECT_EQ(queue.flush(lane, peer.sender()), false) << "there was no room";
+  EXPECT_FALSE(queue.flush(lane, peer.sender())) << "there was no room";
   lane.frames_left = 1;
-  EXPECT_EQ(queue.flush(lane, peer.sender()), true);
-  EXPECT_EQ(queue.empty(), true);
+  EXPECT_TRUE(queue.flush(lane, peer.sender())) << "the frame is written";
+  EXPECT_TRUE(queue.empty()) << "the frame has left";
 }
 
 }  // namespace

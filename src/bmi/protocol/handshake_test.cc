@@ -45,7 +45,7 @@ TEST(HandshakeTest, AWelcomeBeginsWithItsTextAndTheStatus) {
   EXPECT_EQ(head->status, Errc::kBusy);
   EXPECT_EQ(head->version, 3);
   Decoder again(bytes);
-  EXPECT_EQ(get_welcome_head(again, "other").has_value(), false);
+  EXPECT_EQ(get_welcome_head(again, "other"), std::nullopt);
 }
 
 }  // namespace

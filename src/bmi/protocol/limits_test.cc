@@ -19,7 +19,7 @@ TEST(ProtocolLimits, AreTwentyFourBytesAndDecodeToTheSameLimits) {
   EXPECT_EQ(bytes.size(), 24U);
   Decoder in(bytes);
   EXPECT_EQ(get_limits(in), limits);
-  EXPECT_TRUE(in.ok());
+  EXPECT_TRUE(in.ok()) << "the decoder failed";
 }
 
 TEST(ProtocolLimits, SizesThatThisSideCannotCountAreRefused) {
@@ -28,12 +28,12 @@ TEST(ProtocolLimits, SizesThatThisSideCannotCountAreRefused) {
     const Bytes bytes = encoded(limits);
     Decoder in(bytes);
     (void)get_limits(in);
-    EXPECT_FALSE(in.ok());
+    EXPECT_FALSE(in.ok()) << "window " << limits.window << ", largest message " << limits.max_unexpected;
   }
   const Bytes bytes = encoded(Limits{most, most, 0, 0});
   Decoder in(bytes);
   (void)get_limits(in);
-  EXPECT_TRUE(in.ok());
+  EXPECT_TRUE(in.ok()) << "the largest limits are allowed";
 }
 
 TEST(ProtocolLimits, TheWindowHoldsTheLargestUnexpectedMessage) {

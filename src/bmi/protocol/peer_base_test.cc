@@ -13,7 +13,7 @@ TEST_F(ProtocolTest, AMessageFillsThePostedReceiveOfItsTag) {
   ASSERT_TRUE(arrives(header_of(FrameType::kMore, 0, 0), 40));
   ASSERT_EQ(ended().size(), 1U);
   EXPECT_EQ(ended()[0].actual_size, 60U);
-  EXPECT_FALSE(op.id);
+  EXPECT_FALSE(op.id) << "the operation has not ended";
   EXPECT_EQ(peer.receiver().owed(kControl), cost_of(60)) << "its credit goes back";
 }
 
@@ -31,7 +31,7 @@ TEST_F(ProtocolTest, AnAbortedMessagePutsItsReceiveBackInFront) {
   receive(6, 100);
   ASSERT_TRUE(arrives(header_of(FrameType::kEager, 6, 60), 20));
   EXPECT_EQ(first.state, OpState::kFilling);
-  ASSERT_TRUE(peer.receiver().abort(incoming));
+  ASSERT_TRUE(peer.receiver().abort(incoming)) << "a message is on its way";
   EXPECT_FALSE(peer.receiver().abort(incoming)) << "nothing is on its way";
   EXPECT_EQ(first.state, OpState::kPosted);
   const OpId id = first.id;
@@ -65,7 +65,7 @@ TEST_F(ProtocolTest, UnexpectedMessagesNotTakenShrinkTheNextWindow) {
   peer.reset(Errc::kConnectionLost);
   EXPECT_EQ(peer.receiver().grant().window, kLimits.window - cost_of(100));
   connect();
-  EXPECT_TRUE(peer.consumed(cost_of(100)));
+  EXPECT_TRUE(peer.consumed(cost_of(100))) << "the peer has its connection again";
   EXPECT_EQ(peer.receiver().owed(kControl), cost_of(100)) << "the peer gets the rest of its window";
 }
 
@@ -75,7 +75,7 @@ TEST_F(ProtocolTest, WithoutCreditASmallMessageIsAnnounced) {
   const Header announced = peer.only();
   EXPECT_EQ(announced.type, FrameType::kAnnounce);
   EXPECT_EQ(announced.length, 1000U);
-  ASSERT_TRUE(peer.control(header_of(FrameType::kClear, 77, 0, announced.id)));
+  ASSERT_TRUE(peer.control(header_of(FrameType::kClear, 77, 0, announced.id))) << "the message was announced";
   EXPECT_EQ(peer.payloads.back().type, FrameType::kData);
   EXPECT_EQ(peer.payloads.back().id, 77U);
 }
@@ -83,10 +83,10 @@ TEST_F(ProtocolTest, WithoutCreditASmallMessageIsAnnounced) {
 TEST_F(ProtocolTest, AnUnexpectedMessageWaitsForCredit) {
   while (!peer.sender().waits_for_credit()) send(1, 1000, kControl, true);
   EXPECT_EQ(peer.payloads.size(), 7U);
-  EXPECT_TRUE(peer.sender().starves());
-  ASSERT_TRUE(peer.sender().give(kControl, cost_of(1000)));
+  EXPECT_TRUE(peer.sender().starves()) << "a message waits for credit";
+  ASSERT_TRUE(peer.sender().give(kControl, cost_of(1000))) << "the credit is not more than can be counted";
   EXPECT_EQ(peer.payloads.size(), 8U);
-  EXPECT_FALSE(peer.sender().waits_for_credit());
+  EXPECT_FALSE(peer.sender().waits_for_credit()) << "the credit was enough for the message";
 }
 
 TEST_F(ProtocolTest, CreditBesideTheFramesIsFetchedBeforeASenderWaits) {
@@ -112,7 +112,7 @@ TEST_F(ProtocolTest, AClearForAWithdrawnMessageIsAnsweredOnce) {
   peer.cancel(op);
   EXPECT_EQ(ended().back().status, Errc::kCancelled);
   peer.frames.clear();
-  ASSERT_TRUE(peer.control(header_of(FrameType::kClear, 77, 0, id)));
+  ASSERT_TRUE(peer.control(header_of(FrameType::kClear, 77, 0, id))) << "the message was announced";
   const Header answer = peer.only();
   EXPECT_EQ(answer.type, FrameType::kNoData);
   EXPECT_EQ(answer.id, 77U);
@@ -128,7 +128,7 @@ TEST_F(ProtocolTest, ALocatedMessageKeepsItsMemoryUntilThePeerConfirms) {
   EXPECT_EQ(peer.graces, 1);
   EXPECT_EQ(peer.sender().first_withdrawing(), &op);
   EXPECT_EQ(ended().size(), 0U);
-  ASSERT_TRUE(peer.control(header_of(FrameType::kWithdrawn, 0, 0, announced.id)));
+  ASSERT_TRUE(peer.control(header_of(FrameType::kWithdrawn, 0, 0, announced.id))) << "the message was withdrawn";
   ASSERT_EQ(ended().size(), 1U);
   EXPECT_EQ(ended()[0].status, Errc::kCancelled);
   EXPECT_FALSE(peer.control(header_of(FrameType::kTaken, 0, 0, announced.id))) << "it is over";
@@ -138,10 +138,10 @@ TEST_F(ProtocolTest, ACancelledSendGivesItsCreditBackIfNothingHasLeft) {
   Op& op = send(1, 1000, kControl, true);
   for (int i = 0; i < 6; ++i) send(1, 1000, kControl, true);
   send(1, 1000, kControl, true);
-  ASSERT_TRUE(peer.sender().waits_for_credit());
+  ASSERT_TRUE(peer.sender().waits_for_credit()) << "the last message found credit, so this tests nothing";
   peer.cancel(op);
   peer.sender().run_waiting();
-  EXPECT_FALSE(peer.sender().waits_for_credit());
+  EXPECT_FALSE(peer.sender().waits_for_credit()) << "the credit of the cancelled message was enough";
 }
 
 TEST_F(ProtocolTest, ASendThatCannotBeStoppedEndsLater) {
@@ -156,7 +156,8 @@ TEST_F(ProtocolTest, ASendThatCannotBeStoppedEndsLater) {
 
 TEST_F(ProtocolTest, AReceiveReadsALocatedMessage) {
   receive(6, 100, kBulk);
-  ASSERT_TRUE(peer.receiver().on_announce(header_of(FrameType::kAnnounce, 6, 100, 9, kBulk), {Extent{0, 1, 100}}));
+  ASSERT_TRUE(peer.receiver().on_announce(header_of(FrameType::kAnnounce, 6, 100, 9, kBulk), {Extent{0, 1, 100}}))
+      << "the announcement was refused";
   ASSERT_NE(peer.pulling, nullptr);
   EXPECT_TRUE(peer.frames.empty()) << "nothing is cleared";
   peer.receiver().pulled(*peer.pulling);
@@ -168,7 +169,8 @@ TEST_F(ProtocolTest, AReceiveReadsALocatedMessage) {
 
 TEST_F(ProtocolTest, AReceiveWhoseMemoryTheDeviceUsesOutlivesTheConnection) {
   Op& op = receive(6, 100, kBulk);
-  ASSERT_TRUE(peer.receiver().on_announce(header_of(FrameType::kAnnounce, 6, 100, 9, kBulk), {Extent{0, 1, 100}}));
+  ASSERT_TRUE(peer.receiver().on_announce(header_of(FrameType::kAnnounce, 6, 100, 9, kBulk), {Extent{0, 1, 100}}))
+      << "the announcement was refused";
   peer.pull_stops = false;
   peer.cancel(op);
   peer.reset(Errc::kConnectionLost);
@@ -179,16 +181,18 @@ TEST_F(ProtocolTest, AReceiveWhoseMemoryTheDeviceUsesOutlivesTheConnection) {
 
 TEST_F(ProtocolTest, AReceiveWaitsAgainWhenTheDataWillNotCome) {
   const Op& op = receive(6, 100);
-  ASSERT_TRUE(peer.receiver().on_announce(header_of(FrameType::kAnnounce, 6, 100, 9), {}));
+  ASSERT_TRUE(peer.receiver().on_announce(header_of(FrameType::kAnnounce, 6, 100, 9), {}))
+      << "the announcement was refused";
   EXPECT_EQ(op.state, OpState::kAwaitData);
-  ASSERT_TRUE(peer.control(header_of(FrameType::kNoData, 0, 0, op.id.value)));
+  ASSERT_TRUE(peer.control(header_of(FrameType::kNoData, 0, 0, op.id.value))) << "the receive awaits the data";
   EXPECT_EQ(op.state, OpState::kPosted);
   EXPECT_FALSE(peer.control(header_of(FrameType::kNoData, 0, 0, op.id.value))) << "it awaits none";
 }
 
 TEST_F(ProtocolTest, AWithdrawnAnnouncementMatchesNothing) {
-  ASSERT_TRUE(peer.receiver().on_announce(header_of(FrameType::kAnnounce, 6, 100, 9), {}));
-  ASSERT_TRUE(peer.control(header_of(FrameType::kWithdraw, 6, 0, 9)));
+  ASSERT_TRUE(peer.receiver().on_announce(header_of(FrameType::kAnnounce, 6, 100, 9), {}))
+      << "the announcement was refused";
+  ASSERT_TRUE(peer.control(header_of(FrameType::kWithdraw, 6, 0, 9))) << "the message was announced";
   const Op& op = receive(6, 100);
   EXPECT_EQ(op.state, OpState::kPosted);
 }

@@ -3,6 +3,9 @@
 
 #include <poll.h>
 
+#include <cerrno>
+#include <cstring>
+
 #include "base/expect.h"
 
 namespace spate::bmi::protocol {
@@ -14,7 +17,7 @@ struct Item {
 
 class DeadlinesTest : public testing::Test {
  protected:
-  void SetUp() override { ASSERT_TRUE(timer_.open()); }
+  void SetUp() override { ASSERT_TRUE(timer_.open()) << std::strerror(errno); }
   MonoTime after(int seconds) const { return clock_.now() + std::chrono::seconds(seconds); }
 
   ManualClock clock_;
@@ -44,7 +47,7 @@ TEST_F(DeadlinesTest, ANewDeadlineReplacesTheOldOne) {
 TEST_F(DeadlinesTest, AClearedDeadlineIsNeverDue) {
   deadlines_.set(first_, after(10));
   deadlines_.clear(first_);
-  EXPECT_TRUE(deadlines_.empty());
+  EXPECT_TRUE(deadlines_.empty()) << "the only deadline was cleared";
   EXPECT_EQ(first_.deadline, MonoTime::never());
   EXPECT_EQ(deadlines_.take_due(after(10)), nullptr);
 }

@@ -48,7 +48,7 @@ TEST(ArenaPool, NothingOverlapsAndFreedRoomComesBack) {
   EXPECT_EQ(pool.size(0), kArena);
   std::vector<Extent> extents;
   const Segment segment = Segment::of(whole);
-  ASSERT_TRUE(pool.locate(SegmentList(&segment, 1), extents));
+  ASSERT_TRUE(pool.locate(SegmentList(&segment, 1), extents)) << "the memory is that of the arena";
   EXPECT_EQ(extents[0], (Extent{0, 0, kArena})) << "all pieces are one again";
 }
 
@@ -76,16 +76,16 @@ TEST(ArenaPool, LocatesOnlyMemoryInsideOfArenas) {
   Bytes other(100);
   std::vector<Extent> extents;
   const std::array both{Segment::of(a.subspan(5000, 10)), Segment::of(b.first(0)), Segment::of(b.subspan(70))};
-  ASSERT_TRUE(pool.locate(both, extents));
+  ASSERT_TRUE(pool.locate(both, extents)) << "both are in arenas";
   EXPECT_EQ(extents, (std::vector<Extent>{{0, 5000, 10}, {1, 70, kArena - 70}}));
   const std::array foreign{Segment::of(a), Segment::of(MutableByteView(other))};
-  EXPECT_FALSE(pool.locate(foreign, extents));
+  EXPECT_FALSE(pool.locate(foreign, extents)) << "one part is foreign memory";
   const std::array file{Segment::of_file(0, 0, 10)};
-  EXPECT_FALSE(pool.locate(file, extents));
+  EXPECT_FALSE(pool.locate(file, extents)) << "a file is in no arena";
   const std::array beyond{Segment::of(MutableByteView(b.data() + kArena - 1, 2))};
-  EXPECT_FALSE(pool.locate(beyond, extents));
+  EXPECT_FALSE(pool.locate(beyond, extents)) << "the last byte is behind the arena";
   const std::vector<Segment> many(kMaxExtents + 1, Segment::of(a.first(1)));
-  EXPECT_FALSE(pool.locate(many, extents));
+  EXPECT_FALSE(pool.locate(many, extents)) << "there are more parts than a message may name";
 }
 
 TEST(ForeignArenas, ReadsTheBytesThatTheOtherSideWrote) {

@@ -31,9 +31,9 @@ class EndpointTest : public testing::Test {
 };
 
 TEST(ShmUrl, PathsAndNames) {
-  EXPECT_FALSE(parse_url("shm:///run/x.sock").value().abstract);
+  EXPECT_FALSE(parse_url("shm:///run/x.sock").value().abstract) << "the URL has a path";
   EXPECT_EQ(parse_url("shm:///run/x.sock").value().name, "/run/x.sock");
-  EXPECT_TRUE(parse_url("shm://spate-1_2.3").value().abstract);
+  EXPECT_TRUE(parse_url("shm://spate-1_2.3").value().abstract) << "the URL has a name";
   EXPECT_EQ(url_of(parse_url("shm://n").value()), "shm://n");
   for (const std::string bad :
        {"shm://", "shm:///", "shm:///dir/", "shm://a b", "shm://a/b", "tcp://x", "shm://x?", "shm:/x"}) {
@@ -55,7 +55,7 @@ TEST_F(EndpointTest, OneListenerAtATime) {
 
 TEST_F(EndpointTest, TheSocketFileOfADeadServerIsTakenOver) {
   listen_on(at("s"), false).value().reset();
-  EXPECT_TRUE(std::filesystem::exists(folder_ + "/s"));
+  EXPECT_TRUE(std::filesystem::exists(folder_ + "/s")) << "the dead server left no file, so this tests nothing";
   EXPECT_EQ(connect(at("s")), ECONNREFUSED);
   const UniqueFd listener = listen_on(at("s"), false).value();
   EXPECT_EQ(connect(at("s")), 0);
@@ -78,7 +78,7 @@ TEST_F(EndpointTest, APathOfAnyLength) {
   const Endpoint endpoint = at(long_folder + "s");
   const UniqueFd listener = listen_on(endpoint, false).value();
   EXPECT_EQ(connect(endpoint), 0);
-  EXPECT_TRUE(std::filesystem::exists(folder_ + "/" + long_folder + "s"));
+  EXPECT_TRUE(std::filesystem::exists(folder_ + "/" + long_folder + "s")) << "the socket file is elsewhere";
   EXPECT_ERRC(listen_on(at("no/such/folder/" + std::string(100, 'x') + "/s"), false), Errc::kNotFound);
 }
 

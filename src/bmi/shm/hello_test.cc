@@ -92,7 +92,8 @@ TEST(ShmHello, RandomBytesNeverCrash) {
     Bytes bytes = i % 2 == 0 ? encode(some_welcome()) : encode(some_hello());
     for (int j = 0; j < 3; ++j) bytes[random.below(bytes.size())] = static_cast<std::byte>(random.next());
     const auto welcome = decode_welcome(bytes);
-    if (welcome && welcome->status == Errc::kOk) EXPECT_TRUE(is_valid(welcome->geometry));
+    if (welcome && welcome->status == Errc::kOk)
+      EXPECT_TRUE(is_valid(welcome->geometry)) << "an impossible geometry was decoded in round " << i;
     (void)decode_hello(bytes);
     (void)decode_note(ByteView(bytes).first(kNoteSize));
   }

@@ -330,7 +330,7 @@ class HostileServer : public ModuleTest {
     to_server_ = client_->lookup(url_of(endpoint_));
     request_ = client_->request(to_server_, 1, some_);
     socket_.reset(::accept(listener_.get(), nullptr, nullptr));
-    ASSERT_TRUE(socket_);
+    ASSERT_TRUE(socket_) << "the client does not connect";
   }
   void expect_refused(const std::string& word) {
     EXPECT_EQ(finish(*client_, request_), Errc::kUnreachable);

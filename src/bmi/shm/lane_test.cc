@@ -75,7 +75,7 @@ class LaneTest : public testing::Test {
 
 TEST_F(LaneTest, AnEmptyLaneHasNothing) {
   Frame frame;
-  EXPECT_FALSE(reader_.ready());
+  EXPECT_FALSE(reader_.ready()) << "nothing was written";
   EXPECT_EQ(reader_.look(frame), LaneReader::Look::kNothing);
   EXPECT_EQ(writer_.max_chunk(), kBytes / 4);
 }
@@ -100,7 +100,7 @@ TEST_F(LaneTest, FramesOfEverySizeInOrderOverManyLaps) {
     }
     if (in_flight.empty()) reader_.publish_taken();
   }
-  EXPECT_FALSE(writer_.broken());
+  EXPECT_FALSE(writer_.broken()) << "frames that were taken in order broke the writer";
 }
 
 TEST_F(LaneTest, AFullLaneHasRoomWhenTheReaderReportsIt) {
@@ -109,28 +109,28 @@ TEST_F(LaneTest, AFullLaneHasRoomWhenTheReaderReportsIt) {
   EXPECT_EQ(written, kSlots);
   expect(0, 0);
   EXPECT_FALSE(writer_.has_room(0)) << "taken, but not told";
-  EXPECT_TRUE(reader_.publish_taken());
+  EXPECT_TRUE(reader_.publish_taken()) << "one frame was taken since the last report";
   EXPECT_FALSE(reader_.publish_taken()) << "nothing new";
-  EXPECT_TRUE(writer_.has_room(0));
+  EXPECT_TRUE(writer_.has_room(0)) << "one slot is free";
 }
 
 TEST_F(LaneTest, PayloadFillsTheLaneBeforeItsSlots) {
-  for (int i = 0; i < 4; ++i) EXPECT_TRUE(write(7, kBytes / 4));
-  EXPECT_FALSE(writer_.has_room(kInlineBytes + 1));
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(write(7, kBytes / 4)) << "frame " << i << " of four fills a quarter";
+  EXPECT_FALSE(writer_.has_room(kInlineBytes + 1)) << "the payload has no room";
   EXPECT_TRUE(writer_.has_room(kInlineBytes)) << "needs no payload room";
 }
 
 TEST_F(LaneTest, AWakeIsWorthItWhenHalfIsTakenOrNothingIsLeft) {
-  for (std::uint64_t i = 0; i < kSlots; ++i) ASSERT_TRUE(write(i, 0));
+  for (std::uint64_t i = 0; i < kSlots; ++i) ASSERT_TRUE(write(i, 0)) << "slot " << i << " is free";
   for (std::uint64_t i = 0; i + 1 < kSlots / 2; ++i) {
     expect(i, 0);
-    EXPECT_FALSE(reader_.worth_a_wake());
+    EXPECT_FALSE(reader_.worth_a_wake()) << "only " << i + 1 << " frames were taken";
   }
   expect(kSlots / 2 - 1, 0);
-  EXPECT_TRUE(reader_.worth_a_wake());
+  EXPECT_TRUE(reader_.worth_a_wake()) << "half of the lane was taken";
   EXPECT_FALSE(reader_.worth_a_wake()) << "once a half";
   for (std::uint64_t i = kSlots / 2; i < kSlots; ++i) expect(i, 0);
-  EXPECT_TRUE(reader_.worth_a_wake());
+  EXPECT_TRUE(reader_.worth_a_wake()) << "nothing is left in the lane";
 }
 
 TEST_F(LaneTest, CountersThatGoBackOrAheadBreakTheWriter) {
@@ -138,26 +138,26 @@ TEST_F(LaneTest, CountersThatGoBackOrAheadBreakTheWriter) {
     slots_taken_ = 0;
     LaneWriter writer(slots_, data_, slots_taken_, bytes_taken_);
     for (std::size_t i = 0; i < kSlots; ++i) {
-      ASSERT_TRUE(writer.has_room(0));
+      ASSERT_TRUE(writer.has_room(0)) << "slot " << i << " is free";
       writer.publish(header(1), 0, {});
     }
     slots_taken_ = 2;
-    ASSERT_TRUE(writer.has_room(0));
+    ASSERT_TRUE(writer.has_room(0)) << "two slots are free";
     writer.publish(header(1), 0, {});
     writer.publish(header(1), 0, {});
     slots_taken_ = told == 3 ? 1 : told;  // a counter that goes back, or is ahead of everything that was written
-    EXPECT_FALSE(writer.has_room(0));
-    EXPECT_TRUE(writer.broken());
+    EXPECT_FALSE(writer.has_room(0)) << "the reader says that it took " << told;
+    EXPECT_TRUE(writer.broken()) << "the reader says that it took " << told;
     slots_taken_ = 4;
     EXPECT_FALSE(writer.has_room(0)) << "once broken, broken for good";
   }
 }
 
 TEST_F(LaneTest, ByteCountersFollowTheSameLimit) {
-  for (int i = 0; i < 4; ++i) ASSERT_TRUE(write(1, kBytes / 4));
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(write(1, kBytes / 4)) << "frame " << i << " of four fills a quarter";
   bytes_taken_ = 5 * kBytes;
-  EXPECT_FALSE(writer_.has_room(100));
-  EXPECT_TRUE(writer_.broken());
+  EXPECT_FALSE(writer_.has_room(100)) << "the reader says that it took more than was written";
+  EXPECT_TRUE(writer_.broken()) << "the reader says that it took more than was written";
 }
 
 TEST_F(LaneTest, AFrameThatMakesNoSenseIsInvalid) {

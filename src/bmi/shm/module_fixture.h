@@ -74,13 +74,13 @@ class ModuleTest : public testing::Test {
     for (const auto& instance : instances_) instance->step();
   }
   /// Drives all instances until `until` holds. False when it has not held for a long time.
-  [[nodiscard]] bool drive(const std::function<bool()>& until) {
+  [[nodiscard]] testing::AssertionResult drive(const std::function<bool()>& until) {
     for (int tries = 0; tries < 20'000; ++tries) {
       step();
-      if (until()) return true;
+      if (until()) return testing::AssertionSuccess();
       for (const auto& instance : instances_) instance->nap(instances_.size() == 1 ? 1 : 0);
     }
-    return false;
+    return testing::AssertionFailure() << "it never does; " << server_->arrived.size() << " requests arrived";
   }
   /// Lets everything that is under way arrive. For tests that something does not happen.
   void settle() {

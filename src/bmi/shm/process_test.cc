@@ -68,19 +68,19 @@ class Processes : public testing::Test {
     const Address server = instance.lookup(url);
     return talk(instance, server);
   }
-  static bool drive(Instance& instance, const std::function<bool()>& until) {
+  static testing::AssertionResult drive(Instance& instance, const std::function<bool()>& until) {
     for (int tries = 0; tries < 20'000; ++tries) {
       instance.step();
-      if (until()) return true;
+      if (until()) return testing::AssertionSuccess();
       instance.nap(1);
     }
-    return false;
+    return testing::AssertionFailure() << "it never does; " << instance.arrived.size() << " requests arrived";
   }
   void start(ShmOptions options = {}) {
     server_ = std::make_unique<Instance>(clock_, std::move(options));
     url_ = server_->listen();
   }
-  bool drive(const std::function<bool()>& until) { return drive(*server_, until); }
+  testing::AssertionResult drive(const std::function<bool()>& until) { return drive(*server_, until); }
   Address first_request() {
     EXPECT_TRUE(drive([&] { return !server_->arrived.empty(); }));
     if (server_->arrived.empty()) return {};
@@ -117,7 +117,7 @@ TEST_F(Processes, APeerThatIsKilledIsNoticedAndLeavesNothing) {
     child.kill();
     EXPECT_TRUE(drive([&] { return server_->done(never) && server_->done(large); }));
     EXPECT_EQ(server_->completion(never).status, Errc::kConnectionLost);
-    EXPECT_FALSE((*server_)->peer_info(peer).connected);
+    EXPECT_FALSE((*server_)->peer_info(peer).connected) << "the peer was killed";
   }
   server_->step();
   EXPECT_EQ(open_descriptors(), descriptors);

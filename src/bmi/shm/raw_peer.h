@@ -55,9 +55,10 @@ class RawPeer {
     }
     return to_bytes(packet.view());
   }
-  bool closed() {
+  testing::AssertionResult closed() {
     (void)read();
-    return closed_;
+    return (closed_ ? testing::AssertionSuccess() : testing::AssertionFailure())
+           << "the other side has " << (closed_ ? "" : "not ") << "closed the link";
   }
   void map(const Welcome& welcome) {
     geometry_ = welcome.geometry;
@@ -73,7 +74,7 @@ class RawPeer {
       if (!link_->narrow_in(c) || link_->in(c).look(seen) != LaneReader::Look::kFrame) continue;
       if (seen.header.type != kWiden) continue;
       if (!link_->has_full_lanes()) (void)read();
-      ASSERT_TRUE(link_->has_full_lanes());
+      ASSERT_TRUE(link_->has_full_lanes()) << "the other side uses full lanes, but has not passed them";
       link_->widen_in(c);
       widen(c);
     }
@@ -98,7 +99,7 @@ class RawPeer {
   /// Writes a frame with its payload, and rings the bell.
   void write(const FrameHeader& header, ByteView payload = {}, std::optional<MessageClass> lane = {}) {
     LaneWriter& out = link_->out(lane.value_or(header.message_class));
-    ASSERT_TRUE(out.has_room(payload.size()));
+    ASSERT_TRUE(out.has_room(payload.size())) << "the lane has no room for " << payload.size() << " bytes";
     InlineWords small{};
     if (payload.size() <= kInlineBytes) {
       std::ranges::copy(payload, std::as_writable_bytes(std::span(small)).begin());

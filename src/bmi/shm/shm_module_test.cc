@@ -251,7 +251,7 @@ TEST_F(ShmModuleTest, MessagesOfManyIdlePeersArrive) {
 TEST_F(ShmModuleTest, DescriptorsComeInOrderWithMessages) {
   const UniqueFd file(::memfd_create("passed", MFD_CLOEXEC));
   ASSERT_EQ(::pwrite(file.get(), "hello", 5, 0), 5);
-  EXPECT_TRUE((*server_)->peer_info(to_client_).passes_descriptors);
+  EXPECT_TRUE((*server_)->peer_info(to_client_).passes_descriptors) << "both sides have a socket";
   for (std::uint64_t tag = 1; tag <= 5; ++tag) {
     Bytes room(1);
     const OpId in = client_->receive(to_server_, tag, room);
@@ -281,13 +281,13 @@ TEST_F(ShmModuleTest, DescriptorsThatAreNotTakenAreBounded) {
   EXPECT_EQ(taken, 64);
   EXPECT_ERRC((*server_)->pass_descriptor(to_client_, Tag(1), -1), Errc::kBadDescriptor);
   (*client_)->disconnect(to_server_);
-  EXPECT_FALSE((*client_)->peer_info(to_server_).passes_descriptors);
+  EXPECT_FALSE((*client_)->peer_info(to_server_).passes_descriptors) << "the connection has ended";
   EXPECT_ERRC((*client_)->pass_descriptor(to_server_, Tag(1), file.get()), Errc::kConnectionLost);
 }
 
 TEST_F(ShmModuleTest, PeerInfoNamesTheUserOfAPeerOnThisHost) {
   const PeerInfo info = (*server_)->peer_info(to_client_);
-  EXPECT_TRUE(info.same_host);
+  EXPECT_TRUE(info.same_host) << "the peer is in this process";
   EXPECT_EQ(info.uid, ::geteuid());
   EXPECT_THAT(info.failed, testing::IsEmpty());
   const Address nobody = client_->lookup("shm://nobody-is-there");
@@ -316,11 +316,11 @@ TEST_F(ShmModuleTest, PollsBeforeItSleepsIfConfigured) {
   spinning.request(spinning.lookup(url_), 1);
   ASSERT_TRUE(drive([&] { return !server_->arrived.empty(); }));
   for (int i = 0; i < 100; ++i) spinning.step();
-  EXPECT_FALSE(spinning->prepare_to_wait(spinning.context()));
+  EXPECT_FALSE(spinning->prepare_to_wait(spinning.context())) << "the time to poll begins";
   clock_.advance(std::chrono::microseconds(49));
-  EXPECT_FALSE(spinning->prepare_to_wait(spinning.context()));
+  EXPECT_FALSE(spinning->prepare_to_wait(spinning.context())) << "one microsecond of the time to poll is left";
   clock_.advance(std::chrono::microseconds(1));
-  EXPECT_TRUE(spinning->prepare_to_wait(spinning.context()));
+  EXPECT_TRUE(spinning->prepare_to_wait(spinning.context())) << "the time to poll is over";
 }
 
 }  // namespace

@@ -19,7 +19,10 @@ class ShmUnauthenticatedPeersTest : public ModuleTest {
     clock_.advance(std::chrono::milliseconds(ms));
     settle();
   }
-  bool connected() { return (*client_)->peer_info(to_server_).connected; }
+  testing::AssertionResult connected() {
+    const bool is = (*client_)->peer_info(to_server_).connected;
+    return (is ? testing::AssertionSuccess() : testing::AssertionFailure()) << (is ? "connected" : "not connected");
+  }
 
   NetworkOptions options_;
   Instance* client_ = nullptr;
@@ -155,7 +158,7 @@ TEST_F(ShmUnauthenticatedPeersTest, MessagesThatHaveNotBegunWaitForTheFullLane) 
   (*server_)->admit(to_peer);
   std::uint64_t begun = 0;
   std::optional<Frame> seen;
-  const bool widened = drive([&] {
+  const testing::AssertionResult widened = drive([&] {
     seen = peer.next(MessageClass::kBulk);
     if (!seen) {
       peer.ring();
@@ -164,7 +167,7 @@ TEST_F(ShmUnauthenticatedPeersTest, MessagesThatHaveNotBegunWaitForTheFullLane) 
     if (seen->header.type == FrameType::kEager) ++begun;
     return seen->header.type == kWiden;
   });
-  EXPECT_EQ(widened, true);
+  EXPECT_TRUE(widened);
   EXPECT_EQ(begun, 2U) << "messages that went through the narrow lane";
 }
 

@@ -38,7 +38,7 @@ TEST(Faults, AKillFailsTheProcessAtOnceAndItsPeersAfterALatency) {
   two.cluster.fabric.kill_node(2);
   two.cluster.test_all();
   EXPECT_EQ(two.b.done.at(here).status, Errc::kConnectionLost);
-  EXPECT_FALSE(two.a.done.contains(there));
+  EXPECT_FALSE(two.a.done.contains(there)) << "the other side cannot know of the death yet";
   const std::array<Segment, 1> segments{Segment::of(ByteView(data))};
   EXPECT_ERRC(two.b.network->post_send({two.to_a, Tag{1}, MessageClass::kControl, segments}, two.b.context, nullptr),
               Errc::kConnectionLost);
@@ -92,8 +92,8 @@ TEST(Faults, PeersLearnOfACrashedMachineOnlyWhenItIsBack) {
   two.cluster.fabric.kill_node(2, Death::kMachine);
   two.cluster.request(two.a, two.to_b, 1, data);
   two.cluster.settle();
-  EXPECT_FALSE(two.a.done.contains(waiting));
-  EXPECT_TRUE(two.a.network->peer_info(two.to_b).connected);
+  EXPECT_FALSE(two.a.done.contains(waiting)) << "nothing was heard from the dead machine";
+  EXPECT_TRUE(two.a.network->peer_info(two.to_b).connected) << "nothing was heard from the dead machine";
   Process& again = two.cluster.start(2);
   two.cluster.settle();
   EXPECT_FALSE(two.a.done.contains(waiting)) << "nothing was sent to it yet";

@@ -2,8 +2,9 @@
 // Time, links and determinism.
 #include "bmi/sim/fabric.h"
 
-#include <algorithm>
+#include <gmock/gmock.h>
 
+#include "base/expect.h"
 #include "bmi/sim/test_cluster.h"
 
 namespace spate::bmi::sim {
@@ -145,9 +146,9 @@ TEST(Fabric, RunUntilStopsTheClockAtTheGivenTime) {
   cluster.fabric.run_until(MonoTime{20ms});
   EXPECT_EQ(ran, 1);
   EXPECT_EQ(cluster.clock.now(), MonoTime{20ms});
-  EXPECT_TRUE(cluster.fabric.deliver_next());
+  EXPECT_TRUE(cluster.fabric.deliver_next()) << "the second event is left";
   EXPECT_EQ(cluster.clock.now(), MonoTime{30ms});
-  EXPECT_FALSE(cluster.fabric.deliver_next());
+  EXPECT_FALSE(cluster.fabric.deliver_next()) << "no event is left";
   EXPECT_EQ(cluster.fabric.next_event_time(), MonoTime::never());
 }
 
@@ -207,9 +208,9 @@ TEST(Fabric, TheSameSeedGivesTheSameEvents) {
 TEST(Fabric, StreamsOvertakeEachOtherButKeepTheirOwnOrder) {
   const Story story = tell(42);
   ASSERT_EQ(story.completed.size(), 50U);
-  EXPECT_FALSE(std::is_sorted(story.completed.begin(), story.completed.end()));
+  EXPECT_THAT(story.completed, testing::Not(testing::WhenSorted(testing::Eq(story.completed))));
   ASSERT_EQ(story.requests.size(), 50U);
-  EXPECT_TRUE(std::is_sorted(story.requests.begin(), story.requests.end()));
+  EXPECT_THAT(story.requests, testing::WhenSorted(testing::Eq(story.requests)));
 }
 
 TEST(Fabric, FileSegmentsAreReadThroughTheHook) {

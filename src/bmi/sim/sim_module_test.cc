@@ -71,13 +71,13 @@ TEST(SimModule, AnOperationThatAPostCompletesIsReportedByAnEvent) {
   pair.run();
   const Result<PostResult> late = pair.post(*pair.server, true, pair.at_server.last_inbound, 2, pair.data);
   ASSERT_OK(late);
-  EXPECT_FALSE(late->done);
-  EXPECT_FALSE(pair.server->prepare_to_wait());
+  EXPECT_FALSE(late->done) << "no operation ends at once with these options";
+  EXPECT_FALSE(pair.server->prepare_to_wait()) << "the end of the operation is an event that is still to come";
   pair.run();
   ASSERT_EQ(pair.at_server.done.size(), 1U);
   EXPECT_EQ(pair.at_server.done[0].op, OpId{2});
   EXPECT_EQ(pair.at_server.done[0].actual_size, 100U);
-  EXPECT_TRUE(pair.server->prepare_to_wait());
+  EXPECT_TRUE(pair.server->prepare_to_wait()) << "nothing is left to test";
 }
 
 TEST(SimModule, ImmediateCompletionDependsOnTheOptions) {
@@ -89,11 +89,11 @@ TEST(SimModule, ImmediateCompletionDependsOnTheOptions) {
   EXPECT_EQ(pair.at_client.done.size(), 1U);
   const Result<PostResult> sent = pair.post(*pair.client, false, pair.peer, 2, pair.data);
   ASSERT_OK(sent);
-  EXPECT_TRUE(sent->done);
+  EXPECT_TRUE(sent->done) << "every operation ends at once with these options";
   EXPECT_EQ(sent->actual_size, 100U);
   const Result<PostResult> received = pair.post(*pair.server, true, pair.at_server.last_inbound, 3, pair.data);
   ASSERT_OK(received);
-  EXPECT_TRUE(received->done);
+  EXPECT_TRUE(received->done) << "every operation ends at once with these options";
   pair.run();
   EXPECT_EQ(pair.at_client.done.size(), 1U);
   EXPECT_THAT(pair.at_server.done, testing::IsEmpty());

@@ -81,7 +81,8 @@ class Cluster {
       for (std::size_t n = 1; n > 0;) {
         n = process->network->test_context(process->context, completions);
         for (std::size_t i = 0; i < n; ++i)
-          EXPECT_TRUE(process->done.emplace(completions[i].op, completions[i]).second);
+          EXPECT_TRUE(process->done.emplace(completions[i].op, completions[i]).second)
+              << "operation " << completions[i].op.value << " ended twice";
         const std::size_t m = process->network->test_unexpected(process->context, messages);
         for (std::size_t i = 0; i < m; ++i) process->arrived.push_back(std::move(messages[i]));
         n += m;
@@ -89,18 +90,18 @@ class Cluster {
     }
   }
   /// False: no event is left, and `until` does not hold.
-  bool drive(const std::function<bool()>& until) {
+  testing::AssertionResult drive(const std::function<bool()>& until) {
     for (;;) {
       test_all();
-      if (until()) return true;
-      if (!fabric.deliver_next()) return false;
+      if (until()) return testing::AssertionSuccess();
+      if (!fabric.deliver_next()) return testing::AssertionFailure() << "no event is left, and it does not hold";
     }
   }
   void settle() {
     drive([] { return false; });
   }
   Errc finish(Process& process, OpId op) {
-    EXPECT_TRUE(drive([&] { return process.done.contains(op); })) << "never completes";
+    EXPECT_TRUE(drive([&] { return process.done.contains(op); })) << "operation " << op.value << " never ends";
     return process.done.contains(op) ? process.done.at(op).status : Errc::kTimeout;
   }
   /// The address under which `server` knows `client`, from a request that this sends.

@@ -12,7 +12,7 @@ TEST(Url, NumericAddressesNeedNoLookUp) {
   const Endpoint v4 = parse_url("tcp://127.0.0.1:7400").value();
   ASSERT_EQ(v4.addresses.size(), 1U);
   EXPECT_EQ(v4.addresses[0].text(), "127.0.0.1:7400");
-  EXPECT_FALSE(v4.named);
+  EXPECT_FALSE(v4.named) << "a number needs no look-up";
   const Endpoint v6 = parse_url("tcp://[::1]:80").value();
   EXPECT_EQ(v6.addresses.at(0).text(), "[::1]:80");
   EXPECT_EQ(parse_url("tcp://localhost:1")->addresses.at(0).text(), "127.0.0.1:1");
@@ -21,7 +21,7 @@ TEST(Url, NumericAddressesNeedNoLookUp) {
 
 TEST(Url, NamesWaitForTheResolver) {
   const Endpoint named = parse_url("tcp://io-1.cluster.example:7400").value();
-  EXPECT_TRUE(named.named);
+  EXPECT_TRUE(named.named) << "a name needs a look-up";
   EXPECT_THAT(named.addresses, testing::IsEmpty());
   EXPECT_EQ(named.host, "io-1.cluster.example");
   EXPECT_EQ(named.port, 7400);
@@ -56,10 +56,11 @@ TEST(Url, AnyIsAdvertisedByTheHostsName) {
 
 TEST(Url, HostsAreComparedWithoutPorts) {
   const auto address = [](const char* url) { return parse_url(url)->addresses.at(0); };
-  EXPECT_TRUE(address("tcp://10.0.0.1:1").same_host(address("tcp://10.0.0.1:2")));
-  EXPECT_FALSE(address("tcp://10.0.0.1:1").same_host(address("tcp://10.0.0.2:1")));
-  EXPECT_FALSE(address("tcp://127.0.0.1:1").same_host(address("tcp://[::1]:1")));
-  EXPECT_TRUE(address("tcp://[::1]:1").same_host(address("tcp://[::1]:2")));
+  EXPECT_TRUE(address("tcp://10.0.0.1:1").same_host(address("tcp://10.0.0.1:2")))
+      << "the ports differ, the hosts do not";
+  EXPECT_FALSE(address("tcp://10.0.0.1:1").same_host(address("tcp://10.0.0.2:1"))) << "the hosts differ";
+  EXPECT_FALSE(address("tcp://127.0.0.1:1").same_host(address("tcp://[::1]:1"))) << "the families differ";
+  EXPECT_TRUE(address("tcp://[::1]:1").same_host(address("tcp://[::1]:2"))) << "the ports differ, the hosts do not";
 }
 
 }  // namespace

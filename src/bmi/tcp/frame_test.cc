@@ -110,15 +110,16 @@ TEST(Handshake, FieldsOutOfRangeAreRefused) {
     change(hello);
     return !decode_hello(encode(hello).data());
   };
-  EXPECT_FALSE(refused([](Hello&) {}));
-  EXPECT_TRUE(refused([](Hello& h) { h.bulk_connections = 0; }));
-  EXPECT_TRUE(refused([](Hello& h) { h.bulk_connections = kMaxBulkConnections + 1; }));
-  EXPECT_TRUE(refused([](Hello& h) { h.channel = 2; }));
+  EXPECT_FALSE(refused([](Hello&) {})) << "the default is valid";
+  EXPECT_TRUE(refused([](Hello& h) { h.bulk_connections = 0; })) << "no bulk connections";
+  EXPECT_TRUE(refused([](Hello& h) { h.bulk_connections = kMaxBulkConnections + 1; })) << "too many bulk connections";
+  EXPECT_TRUE(refused([](Hello& h) { h.channel = 2; })) << "an unknown channel";
   EXPECT_TRUE(refused([](Hello& h) {
     h.versions.min = 5;
     h.versions.max = 4;
-  }));
-  EXPECT_TRUE(refused([](Hello& h) { h.limits.window = std::uint64_t{1} << 41U; }));
+  })) << "the newest version is older than the oldest";
+  EXPECT_TRUE(refused([](Hello& h) { h.limits.window = std::uint64_t{1} << 41U; }))
+      << "a window that cannot be counted";
   std::array<std::byte, kHelloSize> bytes = encode(Hello{});
   bytes[3] = std::byte{'x'};
   EXPECT_EQ(decode_hello(bytes.data()), std::nullopt);

@@ -49,16 +49,20 @@ class LinkTest : public ModuleTest {
     return welcome;
   }
   /// Whether a bulk message of this side arrives at `bulk`.
-  bool carries(RawPeer& bulk) {
+  testing::AssertionResult carries(RawPeer& bulk) {
     const Bytes data(100, std::byte{7});
     const OpId op = send(address_, 5, data, MessageClass::kBulk, true);
     Bytes got;
-    const bool came = drive([&] {
+    const testing::AssertionResult came = drive([&] {
       const Bytes more = bulk.read();
       got.insert(got.end(), more.begin(), more.end());
       return got.size() >= kHeaderSize + data.size() || bulk.ended();
     });
-    return came && finish(op) == Errc::kOk && got.size() == kHeaderSize + data.size();
+    if (!came) return came;
+    const Errc sent = finish(op);
+    if (sent == Errc::kOk && got.size() == kHeaderSize + data.size()) return testing::AssertionSuccess();
+    return testing::AssertionFailure() << "the send ended with " << name(sent) << ", and " << got.size()
+                                       << " bytes came";
   }
 
   std::optional<RawPeer> control_;

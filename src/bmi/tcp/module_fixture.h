@@ -37,14 +37,15 @@ class ModuleTest : public testing::Test, protected OneModule {
     for (std::size_t i = 0; i < m; ++i) arrived_.push_back(std::move(messages[i]));
   }
   /// Drives the instance until `until` holds. False when it has not held for a long time.
-  [[nodiscard]] bool drive(const std::function<bool()>& until) {
+  [[nodiscard]] testing::AssertionResult drive(const std::function<bool()>& until) {
     for (int tries = 0; tries < 20'000; ++tries) {
       step();
-      if (until()) return true;
+      if (until()) return testing::AssertionSuccess();
       pollfd fd{network_->wait_descriptor(context_), POLLIN, 0};
       if (network_->prepare_to_wait(context_)) ::poll(&fd, 1, 1);
     }
-    return false;
+    return testing::AssertionFailure() << "it never does; " << arrived_.size() << " requests arrived, " << done_.size()
+                                       << " operations ended";
   }
   /// Lets everything that is under way arrive. For tests that something does not happen.
   void settle() {

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <functional>
 #include <optional>
 #include <string>
@@ -36,18 +37,21 @@ class RawPeer {
   void close() { socket_.reset(); }
 
   /// Writes all bytes. False when the connection is gone.
-  bool write(ByteView bytes) {
+  testing::AssertionResult write(ByteView bytes) {
     while (!bytes.empty()) {
       const ssize_t n = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-      if (n < 0 && errno != EAGAIN) return false;
+      if (n < 0 && errno != EAGAIN) {
+        return testing::AssertionFailure() << "the connection takes no more: " << std::strerror(errno);
+      }
       if (n < 0 && drive_) drive_();
       if (n > 0) bytes = bytes.subspan(static_cast<std::size_t>(n));
     }
-    return true;
+    return testing::AssertionSuccess();
   }
-  bool write_frame(const FrameHeader& header, ByteView payload = {}) {
+  testing::AssertionResult write_frame(const FrameHeader& header, ByteView payload = {}) {
     const HeaderBytes bytes = encode(header);
-    return write(bytes) && (payload.empty() || write(payload));
+    const testing::AssertionResult head = write(bytes);
+    return head ? write(payload) : head;
   }
   void hello(const Hello& hello) { EXPECT_TRUE(write(encode(hello))); }
 
@@ -63,9 +67,10 @@ class RawPeer {
     }
   }
   /// Whether the other side has closed the connection. Bytes that came before are lost.
-  bool ended() {
+  testing::AssertionResult ended() {
     (void)read();
-    return ended_;
+    return (ended_ ? testing::AssertionSuccess() : testing::AssertionFailure())
+           << "the other side has " << (ended_ ? "" : "not ") << "closed the connection";
   }
 
  private:

@@ -59,7 +59,7 @@ class SecureTest : public ModuleTest {
     clock_.advance(std::chrono::milliseconds(ms));
     settle();
   }
-  bool drive_both(Other& other, const std::function<bool()>& until) {
+  testing::AssertionResult drive_both(Other& other, const std::function<bool()>& until) {
     return drive([&] {
       other.step();
       return until();
@@ -141,7 +141,7 @@ TEST_F(SecureTest, APeerThatProvesNothingAfterItsHandshakeIsDroppedAtTheDeadline
   ASSERT_TRUE(drive_both(client, [&] { return !arrived_.empty(); }));
   pass(4999);
   client.step();
-  EXPECT_TRUE(client.network->peer_info(server).connected);
+  EXPECT_TRUE(client.network->peer_info(server).connected) << "the key is still good";
   pass(1);
   EXPECT_TRUE(drive_both(client, [&] { return !client.network->peer_info(server).connected; }));
   EXPECT_EQ(module_->counters().unauthenticated_dropped, 1U);

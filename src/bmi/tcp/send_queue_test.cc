@@ -6,7 +6,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -155,7 +157,7 @@ TEST_F(SendQueueTest, ReportsAFileThatCannotBeRead) {
   const std::string path = "/tmp/spate_send_queue_test_" + std::to_string(::getpid());
   const UniqueFd write_only(::open(path.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600));
   ::unlink(path.c_str());
-  ASSERT_TRUE(write_only);
+  ASSERT_TRUE(write_only) << path << ": " << std::strerror(errno);
   queue_.push(header(1), 0, &op(1, {Segment::of_file(write_only.get(), 0, 10)}));
   EXPECT_EQ(flush(), FlushStatus::kBadFile);
   EXPECT_EQ(queue_.error_number(), EBADF);
@@ -165,7 +167,7 @@ TEST_F(SendQueueTest, ReportsAFileThatCannotBeRead) {
 TEST_F(SendQueueTest, AFileThatCannotBeSplicedIsReadAndSent) {
   // On many kernels a procfs file has no pages to splice, but it can be read.
   const UniqueFd status(::open("/proc/self/cmdline", O_RDONLY));
-  ASSERT_TRUE(status);
+  ASSERT_TRUE(status) << "/proc/self/cmdline: " << std::strerror(errno);
   std::array<char, 4> expected{};
   ASSERT_EQ(::pread(status.get(), expected.data(), expected.size(), 0), 4);
   queue_.push(header(1), 0, &op(1, {Segment::of_file(status.get(), 0, 4)}));
@@ -182,9 +184,9 @@ TEST_F(SendQueueTest, AFrameThatHasNotBegunCanBeWithdrawn) {
   queue_.push(header(1), 0, &first);
   queue_.push(header(2), 0, &second);
   queue_.push(header(3), 0, &third);
-  EXPECT_TRUE(queue_.withdraw(second, nullptr));
+  EXPECT_TRUE(queue_.withdraw(second, nullptr)) << "nothing of the frame has left";
   const FrameHeader substitute = header(99);
-  EXPECT_TRUE(queue_.withdraw(first, &substitute));
+  EXPECT_TRUE(queue_.withdraw(first, &substitute)) << "nothing of the frame has left";
   EXPECT_EQ(flush(), FlushStatus::kEmpty);
   EXPECT_EQ(sent_, (std::vector<std::uint64_t>{3}));
   const Bytes got = take();
@@ -198,8 +200,8 @@ TEST_F(SendQueueTest, AFrameThatHasBegunCannotBeWithdrawn) {
   Op& large = op(1, {Segment::of(ByteView(data))});
   queue_.push(header(1), 0, &large);
   ASSERT_EQ(flush(), FlushStatus::kBlocked);
-  EXPECT_FALSE(queue_.withdraw(large, nullptr));
-  EXPECT_TRUE(queue_.is_front(large.position));
+  EXPECT_FALSE(queue_.withdraw(large, nullptr)) << "a part of the frame has left";
+  EXPECT_TRUE(queue_.is_front(large.position)) << "the frame has not ended";
 }
 
 extern "C" void on_pipe_signal(int /*signal*/);
@@ -280,8 +282,8 @@ TEST_F(LendingQueueTest, LargeMemoryIsInUseUntilTheKernelReportsItsEndAndSmallMe
   EXPECT_EQ(first.uses, 0U);
   EXPECT_GT(second.uses, 0U) << "its memory was copied";
   EXPECT_EQ(queue_.bytes_lent(), large.size());
-  EXPECT_TRUE(queue_.has_lent(second.position));
-  EXPECT_FALSE(queue_.has_lent(first.position));
+  EXPECT_TRUE(queue_.has_lent(second.position)) << "the kernel has reported nothing yet";
+  EXPECT_FALSE(queue_.has_lent(first.position)) << "small memory is copied";
   ZeroCopySends::Reports reports;
   while (queue_.has_lent()) {
     const ZeroCopySends::Reports more = queue_.take_reports(near_.get(), *this);

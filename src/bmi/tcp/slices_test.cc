@@ -53,9 +53,11 @@ class TcpSlices : public ModuleTest {
     const Bytes part(size, std::byte{1});
     ASSERT_EQ(::send(peer.bulk.socket(), part.data(), size, MSG_NOSIGNAL | MSG_DONTWAIT), static_cast<ssize_t>(size));
   }
-  bool readable() const {
+  /// Whether the executor would wake from its sleep.
+  testing::AssertionResult readable() const {
     pollfd fd{network_->wait_descriptor(context_), POLLIN, 0};
-    return ::poll(&fd, 1, 0) == 1;
+    if (::poll(&fd, 1, 0) == 1) return testing::AssertionSuccess() << "the wait descriptor is readable";
+    return testing::AssertionFailure() << "the wait descriptor is not readable";
   }
   std::uint64_t received() const { return module_->counters().received_bytes; }
   std::uint64_t sent() const { return module_->counters().sent_bytes; }

@@ -87,7 +87,10 @@ class TcpIdle : public ModuleTest {
     clock_.advance(std::chrono::milliseconds(ms));
     settle();
   }
-  bool connected() { return network_->peer_info(server_).connected; }
+  testing::AssertionResult connected() {
+    const bool is = network_->peer_info(server_).connected;
+    return (is ? testing::AssertionSuccess() : testing::AssertionFailure()) << (is ? "connected" : "not connected");
+  }
 
   UniqueFd listener_;
   Address server_;
