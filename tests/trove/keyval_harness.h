@@ -12,7 +12,14 @@
 #include "base/expect.h"
 #include "trove/keyval.h"
 
+#ifndef __has_feature  // g++
+#define __has_feature(x) 0
+#endif
+
 namespace spate::trove {
+
+/// The suite runs under ThreadSanitizer, which looks for races of threads and makes all else many times slower.
+inline constexpr bool kThreadSanitizer = __has_feature(thread_sanitizer);
 
 /// A folder that the destructor removes.
 class ScratchFolder {
@@ -38,7 +45,7 @@ class KeyvalBackend {
   virtual void idle() = 0;
 };
 
-/// The names of all backends: the module, and how it is used.
+/// The names of all backends: the module, and how it is used. Under ThreadSanitizer only those with threads.
 std::vector<std::string> keyval_backend_names();
 /// `window_bytes`: the limit for the memory of recent commits.
 std::unique_ptr<KeyvalBackend> make_keyval_backend(const std::string& name, std::size_t window_bytes = 1 << 20);
