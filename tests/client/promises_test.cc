@@ -141,6 +141,24 @@ TEST_F(ClientPromises, FsyncAfterAnIoServerRestartedIsAnErrorOnce) {
   EXPECT_OK(executor_.run(file->close()));
 }
 
+// The states that the writes were answered with count the lost writes.
+TEST_F(ClientPromises, AfterALostWriteTheSizeIsUnknown) {
+  auto synced = create("synced");
+  auto closed = create("closed");
+  auto again = create("again");
+  for (File* file : {synced.get(), closed.get(), again.get()})
+    ASSERT_OK(executor_.run(file->write(0, bytes(3 * kStrip))));
+  restart_io(1);
+  EXPECT_ERRC(executor_.run(synced->sync()), Errc::kLostWrite);
+  ASSERT_OK(executor_.run(synced->close()));
+  EXPECT_EQ(meta_->closed_with, std::nullopt);
+  EXPECT_ERRC(executor_.run(closed->close()), Errc::kLostWrite);
+  EXPECT_EQ(meta_->closed_with, std::nullopt);
+  ASSERT_OK(executor_.run(again->write(0, bytes(3 * kStrip))));
+  EXPECT_ERRC(executor_.run(again->close()), Errc::kLostWrite);
+  EXPECT_EQ(meta_->closed_with, std::nullopt);
+}
+
 // A close asks no server. This client has learnt of the restart by the write to another file.
 TEST_F(ClientPromises, CloseAfterAKnownRestartIsAnError) {
   auto lost = create("lost");

@@ -190,6 +190,7 @@ job::Task<Result<Attributes>> File::close(CloseOptions options, UniqueFunction<v
   bool learned = false;
   if (options.learn_data && writers > 0) learned = co_await learn_data(writers);
   if (writers > 1 && !learned && !planted(Defect::kPartAsSize)) writers = 0;  // this open knows only its own part
+  const Result<void> lost = options.unheard ? Result<void>() : check_lost();  // before summary(), which it may end
   wire::CloseRequest request;
   request.handle = handle_;
   request.rights = capability_.rights();
@@ -198,7 +199,6 @@ job::Task<Result<Attributes>> File::close(CloseOptions options, UniqueFunction<v
   request.mtime = options.mtime;
   request.mode = options.mode;
   if (!options.atime && !options.mtime && !options.mode) request.atime = data_.read_at();
-  const Result<void> lost = options.unheard ? Result<void>() : check_lost();
   co_await append_.leave();
   if (capability_.uncounted()) {
     if (!lost) co_return lost.error();

@@ -26,6 +26,7 @@ WrittenData::WrittenData(Cluster& cluster, Params params)
       made_file_(params.created),
       unsynced_(
           cluster.unsynced().join(params.handle, static_cast<std::uint32_t>(layout_.slots.size()), params.created)),
+      losses_before_(unsynced_->losses()),
       losses_told_(unsynced_->losses_told()) {
   if (params.created) {
     for (auto& state : states_) state.emplace();  // nothing is written yet, so all states are zero
@@ -54,7 +55,7 @@ void WrittenData::note_truncated() {
 
 /// If this open has made the file, the state is known before the first write: there is no data.
 std::optional<wire::DataSummary> WrittenData::summary(const Distribution& distribution) const {
-  if (uncertain_ || wrote_by_itself_) return std::nullopt;
+  if (uncertain() || wrote_by_itself_) return std::nullopt;
   std::vector<SlotState> states;
   for (std::uint32_t slot = 0; slot < states_.size(); ++slot) {
     if (!states_[slot]) return std::nullopt;
@@ -65,7 +66,7 @@ std::optional<wire::DataSummary> WrittenData::summary(const Distribution& distri
 
 std::vector<std::uint32_t> WrittenData::unknown_slots() const {
   std::vector<std::uint32_t> slots;
-  if (uncertain_) return slots;
+  if (uncertain()) return slots;
   for (std::uint32_t slot = 0; slot < states_.size(); ++slot) {
     if (wrote_by_itself_ || !states_[slot]) slots.push_back(slot);
   }

@@ -36,7 +36,8 @@ class WrittenData {
   void note(const std::vector<SlotState>& slots);
   /// It is not known whether a request took effect, or others may have written in between.
   void note_uncertain() { uncertain_ = true; }
-  bool uncertain() const { return uncertain_; }
+  /// After a lost write, too: replies to earlier writes count the lost bytes.
+  bool uncertain() const { return uncertain_ || unsynced_->losses() != losses_before_; }
   /// The file was truncated, so the meta server knows more about its datafiles now than this open does.
   void note_truncated();
 
@@ -85,6 +86,7 @@ class WrittenData {
   bool uncertain_ = false;
   bool wrote_by_itself_ = false;  // writes bypassed the servers, so replies do not give the datafiles' states
   UnsyncedFiles::FilePtr unsynced_;
+  const std::uint64_t losses_before_;  // before this open began
   std::uint64_t losses_told_;
   HandoverState::Open* record_ = nullptr;
 };
