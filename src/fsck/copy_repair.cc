@@ -134,14 +134,18 @@ job::Task<Result<bool>> CopyRepair::ask(const Batch& batch, TargetId primary) {
 job::Task<Result<bool>> CopyRepair::wait_until_it_serves(const CopyPair& pair, std::uint64_t epoch) {
   MonoTime absent_since = servers_.executor().now();
   bool joining = false;
+  std::uint64_t absent_in = 0;  // epoch; 0: the member was not absent yet
   for (int failed = 0; failed < kMostReturns && servers_.executor().now() < absent_since + kMostAbsence;) {
     SPATE_CO_TRY(const DataGroup record, co_await record_of(pair.group));
     const GroupMember* const member = record.find(pair.there);
     if (member == nullptr) co_return false;  // another server has taken its place
     if (record.epoch > epoch && member->state == MemberState::kServing) co_return true;
     if (member->state == MemberState::kJoining) absent_since = servers_.executor().now();
-    if (joining && member->state == MemberState::kAbsent) ++failed;
+    const bool absent = member->state == MemberState::kAbsent;
+    // A return that fails at once is over before the next look. It has changed the record twice.
+    if (absent && (joining || (absent_in != 0 && record.epoch >= absent_in + 2))) ++failed;
     joining = member->state == MemberState::kJoining;
+    absent_in = absent ? record.epoch : 0;
     std::ignore = co_await servers_.executor().sleep(kRecordPause, {});
   }
   co_return false;
@@ -158,7 +162,9 @@ job::Task<Result<void>> CopyRepair::look_at(const Batch& batch) {
     auto reply = co_await servers_.ask_io<wire::DatafileProbeReply>(servers_.server_of(target), request);
     found.push_back(std::move(reply));
     if (!found.back() || found.back()->datafiles.size() != batch.size()) {
-      tell(batch, Outcome::kLeft, "it was copied, but its server does not answer now: run fsck again");
+      tell(batch, Outcome::kLeft,
+           servers_.name_of(servers_.server_of(target)) +
+               " does not answer now, so it is not known whether the copy was made: run fsck again");
       co_return Result<void>();
     }
   }
