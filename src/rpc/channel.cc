@@ -21,6 +21,7 @@ ChannelOptions channel_to(const ServerEntry& server) {
   if (server.id) return options;
   options.group_silence = kGroupSilence;
   options.longest_backoff = kGroupSilence / 5;  // another member may lead at any moment
+  options.most_patience = kMostPatience;
   return options;
 }
 

@@ -69,6 +69,9 @@ struct ChannelOptions {
   ServerId server;  // expected server; 0: any (first contact)
   /// An attempt without an answer ends after this time. The next one uses a new connection (to the next URL).
   Duration attempt_timeout = std::chrono::seconds(10);
+  /// Each attempt that ends so doubles the time of the next ones, up to `most_patience` times the usual one; quick
+  /// answers halve it (rpc/patience.h). A power of two. With `group_silence`: see there.
+  std::uint32_t most_patience = 1;
   Duration first_backoff = std::chrono::milliseconds(20);
   Duration longest_backoff = std::chrono::seconds(1);
   /// If the server was found at a later URL than its first, the channel tries the first URL again after this time. Each
@@ -77,7 +80,8 @@ struct ChannelOptions {
   Duration longest_return = std::chrono::minutes(10);
   /// The URLs are those of several servers, of which one at a time answers requests; the others refuse them with
   /// kNotPrimary, and the next URL is tried. A server that has been silent for this long gets a ping. It is given up if
-  /// it does not answer in half that time. 0: the URLs are those of one server, which may be silent for
+  /// it does not answer in half that time. Hello has as long, too, and authenticate four times as long. These waits,
+  /// not `attempt_timeout`, grow with `most_patience`. 0: the URLs are those of one server, which may be silent for
   /// `attempt_timeout`.
   Duration group_silence{0};
   /// The channel's incarnations are larger. An earlier process of this client has used those up to this one.
@@ -88,6 +92,8 @@ struct ChannelOptions {
 
 /// How long a server of a group may be silent, see above.
 inline constexpr Duration kGroupSilence = std::chrono::seconds(1);
+/// A network that is slow by seconds makes hello take twice that.
+inline constexpr std::uint32_t kMostPatience = 16;
 /// The options for one server, or for the meta servers of a group (ClusterMap::meta_server()).
 ChannelOptions channel_to(const ServerEntry& server);
 

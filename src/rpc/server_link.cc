@@ -25,6 +25,10 @@ std::uint32_t told_deadline(Duration left) {
   return static_cast<std::uint32_t>(std::clamp<std::int64_t>(left_ms - kept_ms, 1, 1'000'000'000));
 }
 
+/// Waits in vain for members of a group that change nothing: a fail-over takes as long as these, and then one of the
+/// others answers.
+constexpr std::uint32_t kSparedOfGroup = 4;
+
 ChannelOptions with_usable_urls(ChannelOptions options, const Identity& identity) {
   options.urls = usable_urls(std::move(options.urls), identity);
   return options;
@@ -37,6 +41,7 @@ ServerLink::ServerLink(ChannelOptions options, job::NetworkContext& network, con
       network_(network),
       identity_(identity),
       random_(random),
+      patience_(options_.most_patience, is_group() ? kSparedOfGroup : 0),
       next_tag_(random.next() << kTagBitsPerRequest) {}
 
 ServerLink::~ServerLink() {
@@ -150,9 +155,9 @@ wire::RequestHeader ServerLink::header_of(wire::Op op, const CallOptions& option
 }
 
 job::Task<Result<RawReply>> ServerLink::exchange(const Sending& sending, job::StopToken stop, bool* answered) {
-  job::Executor& executor = network_.executor();
-  const Duration timeout = sending.timeout != Duration(0) ? sending.timeout : options_.attempt_timeout;
-  job::DeadlineScope scope(executor, executor.now() + timeout, stop);
+  const MonoTime begun = network_.executor().now();
+  const std::uint32_t patience = patience_.factor();
+  job::DeadlineScope scope(network_.executor(), begun + time_for(sending), stop);
   Buffer room(sending.reply_room + (sending.seals != nullptr ? Seals::kSize : 0));
   const bmi::Tag tag = next_tag();
   const bmi::Segment into = bmi::Segment::of(room.view());
@@ -178,7 +183,7 @@ job::Task<Result<RawReply>> ServerLink::exchange(const Sending& sending, job::St
   const auto sent = co_await send.wait(scope.token());
   if (!sent) receive.cancel();
   Result<std::uint64_t> received = Errc::kUnknown;
-  if (is_group() && sending.timeout == Duration(0)) {
+  if (is_watched(sending)) {
     received = co_await receive_watched(receive, sending.address, scope.token());
   } else {
     received = co_await receive.wait(scope.token());
@@ -186,22 +191,38 @@ job::Task<Result<RawReply>> ServerLink::exchange(const Sending& sending, job::St
   if (!sent || !received) {
     if (sending.bulk != nullptr) co_await sending.bulk->abandon();
     Error error = !sent ? sent.error() : received.error();
-    if (error.code() == Errc::kTimeout && !stop.stopped()) {
-      // Silent for too long: the next attempt goes over a new connection.
-      SPATE_LOG("rpc", warn, "no answer, reconnecting peer={} op={} trace={}", log::Quoted{name()}, op_name(sending.op),
-                sending.trace);
-      const bool current = sending.address == *peer_ || bound() == sending.address;
-      network_.network().disconnect(sending.address);
-      if (is_group() && current) try_next_server();
-    }
+    if (error.code() == Errc::kTimeout && !stop.stopped()) note_silence(sending, patience);
     if (is_lost(error.code()) || error.code() == Errc::kTimeout) forget(sending.address);
     co_return std::move(error).within(name());
   }
   room.shrink(static_cast<std::size_t>(*received));
   auto reply = read_reply(sending, tag, std::move(room));
+  note_answer(sending, reply.code(), network_.executor().now() - begun);
   if (!reply && sending.bulk != nullptr) co_await sending.bulk->abandon();
   if (!reply && answered != nullptr) *answered = reply.code() != Errc::kProtocol && !is_lost(reply.code());
   co_return reply;
+}
+
+Duration ServerLink::time_for(const Sending& sending) const {
+  if (is_watched(sending)) return options_.attempt_timeout;  // its pings have patience
+  return (sending.timeout != Duration(0) ? sending.timeout : options_.attempt_timeout) * patience_.factor();
+}
+
+/// The server was silent for too long: the next attempt goes over a new connection.
+void ServerLink::note_silence(const Sending& sending, std::uint32_t patience) {
+  SPATE_LOG("rpc", warn, "no answer, reconnecting peer={} op={} trace={}", log::Quoted{name()}, op_name(sending.op),
+            sending.trace);
+  if (!is_watched(sending)) patience_.expired(patience);
+  const bool current = sending.address == *peer_ || bound() == sending.address;
+  network_.network().disconnect(sending.address);
+  if (is_group() && current) try_next_server();
+}
+
+/// A member of a group that does not lead tells nothing about the way to the one that leads.
+void ServerLink::note_answer(const Sending& sending, Errc status, Duration took) {
+  const bool handshake = sending.op == wire::Op::kHello || sending.op == wire::Op::kAuthenticate;
+  if (is_lost(status) || (is_group() && (handshake || !sending.proven || status == Errc::kNotPrimary))) return;
+  patience_.answered(took, is_group() ? options_.group_silence / 2 : options_.attempt_timeout);
 }
 
 job::Task<Result<bmi::Address>> ServerLink::connect(TraceId trace, job::StopToken stop) {

@@ -12,6 +12,7 @@
 #include "job/network.h"
 #include "rpc/channel_options.h"
 #include "rpc/identity.h"
+#include "rpc/patience.h"
 #include "rpc/seals.h"
 
 namespace spate::rpc {
@@ -41,7 +42,7 @@ struct Sending {
   Seals* seals = nullptr;    // of the reply; kept by the caller
   bool seal_request = true;  // with `seals`
   bool proven = true;        // false: whoever answers has not proved to be the server
-  Duration timeout{0};       // replaces attempt_timeout; 0: it does not
+  Duration timeout{0};       // replaces attempt_timeout; 0: it does not. ServerLink's patience multiplies it
 };
 
 /// Belongs to a Channel, which makes handshakes and sends requests again. One executor; pinned; any number of exchanges
@@ -111,6 +112,10 @@ class ServerLink {
   void forget(bmi::Address address);
   bmi::Tag next_tag();
   Error broken_seal(const Sending& sending);
+  bool is_watched(const Sending& sending) const { return is_group() && sending.timeout == Duration(0); }
+  Duration time_for(const Sending& sending) const;
+  void note_silence(const Sending& sending, std::uint32_t patience);
+  void note_answer(const Sending& sending, Errc status, Duration took);
   Result<RawReply> read_reply(const Sending& sending, bmi::Tag tag, Buffer message);
   job::Task<Result<std::uint64_t>> receive_watched(job::NetworkOp& receive, bmi::Address from, job::StopToken stop);
   job::Task<Result<void>> receive_into(job::NetworkOp& receive, Result<std::uint64_t>& received, job::StopSource& ended,
@@ -123,6 +128,7 @@ class ServerLink {
   Random& random_;
   std::optional<bmi::Address> peer_;
   ConnectionPtr connection_;
+  Patience patience_;
   bool quiet_ = false;
   bool watching_ = false;  // a ping is under way
   std::uint64_t next_tag_;

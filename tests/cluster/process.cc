@@ -13,10 +13,11 @@ job::ExecutorOptions shuffled(Random& random) {
   return options;
 }
 
-bmi::NetworkOptions network_options(const bmi::UnauthenticatedPeerLimits& unauthenticated_peers) {
+bmi::NetworkOptions network_options(const ConnectTimes& times, const bmi::UnauthenticatedPeerLimits& limits) {
   bmi::NetworkOptions options;
-  options.connect_timeout_ms = 300;
-  options.unauthenticated = unauthenticated_peers;
+  options.connect_timeout_ms = times.timeout_ms;
+  options.unauthenticated = limits;
+  if (limits.apply()) options.unauthenticated.deadline_ms = times.unauthenticated_deadline_ms;
   return options;
 }
 
@@ -24,7 +25,7 @@ bmi::NetworkOptions network_options(const bmi::UnauthenticatedPeerLimits& unauth
 
 bmi::UnauthenticatedPeerLimits unauthenticated_limits() {
   bmi::UnauthenticatedPeerLimits limits;
-  limits.deadline_ms = 5000;
+  limits.deadline_ms = ConnectTimes().unauthenticated_deadline_ms;
   return limits;
 }
 
@@ -33,7 +34,7 @@ Process::Process(Ether ether, std::uint32_t node, std::uint64_t seed,
     : ether_(ether), node_(node), random_(seed), clock_(ether.clock), executor_(clock_, shuffled(random_)) {
   std::vector<std::unique_ptr<bmi::Module>> modules;
   for (std::uint32_t path = 0; path < 2; ++path) modules.push_back(bmi::sim::attach(ether_.fabric, node, path));
-  network_ = bmi::make_network(std::move(modules), network_options(unauthenticated_peers));
+  network_ = bmi::make_network(std::move(modules), network_options(ether_.connect, unauthenticated_peers));
   context_ = std::make_unique<job::NetworkContext>(*network_, executor_);
 }
 

@@ -14,10 +14,17 @@
 
 namespace spate::cluster {
 
+/// How long a connection may take.
+struct ConnectTimes {
+  std::uint32_t timeout_ms = 300;                    // bmi::NetworkOptions::connect_timeout_ms
+  std::uint32_t unauthenticated_deadline_ms = 5000;  // bmi::UnauthenticatedPeerLimits::deadline_ms, as servers have it
+};
+
 /// Objects that all processes of a world share. Outlives the processes.
 struct Ether {
   ManualClock& clock;
   bmi::sim::Fabric& fabric;
+  ConnectTimes connect = {};
 };
 
 /// The world's monotonic time, and a wall clock that tests can set.

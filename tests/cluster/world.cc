@@ -21,7 +21,11 @@ Key key_of(std::uint8_t byte) {
 }  // namespace
 
 World::World(const WorldOptions& options)
-    : random_(options.seed), fabric_(clock_, random_, options.fabric), watch_(clock_), coordination_(clock_, random_) {
+    : random_(options.seed),
+      fabric_(clock_, random_, options.fabric),
+      connect_(options.connect),
+      watch_(clock_),
+      coordination_(clock_, random_) {
   SPATE_CHECK(planted(Defect::kNone));  // only one world at a time
   planted_defect = defect_of(options.plant);
   settings_.map = make_map(options);

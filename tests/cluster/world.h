@@ -24,6 +24,7 @@ struct WorldOptions {
   Duration sync_latency = std::chrono::microseconds(500);  // of a disk
   std::uint64_t disk_bytes = 1ULL << 30U;
   bmi::sim::FabricOptions fabric;
+  ConnectTimes connect;
   io::BypassPolicy bypass = io::BypassPolicy::kOff;
   bool direct = false;  // streams in bulk messages bypass the page cache
   Plant plant = Plant::kNone;
@@ -102,7 +103,7 @@ class World {
 
   bmi::sim::Fabric& fabric() { return fabric_; }
   RequestWatch& watch() { return watch_; }
-  Ether ether() { return {clock_, fabric_}; }
+  Ether ether() { return {clock_, fabric_, connect_}; }
   /// Random numbers for the world's own use.
   Random& random() { return random_; }
 
@@ -131,6 +132,7 @@ class World {
   ManualClock clock_;
   SeededRandom random_;
   bmi::sim::Fabric fabric_;
+  ConnectTimes connect_;
   RequestWatch watch_;
   coord::SimService coordination_;
   ServerId leader_ = kMetaServer;

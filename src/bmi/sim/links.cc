@@ -13,6 +13,7 @@ Duration Links::delay(NetworkInterface from, NetworkInterface to) {
   const auto it = links_.find(pair_of(from.node, to.node));
   const LinkOptions& link = it == links_.end() ? link_ : it->second;
   Duration total = link.latency;
+  if (const auto more = delays_.find({from.node, to.node}); more != delays_.end()) total += more->second;
   if (link.jitter.count() > 0) total += Duration(random_.below(static_cast<std::uint64_t>(link.jitter.count()) + 1));
   if (link.slow_per_mille > 0 && random_.chance(link.slow_per_mille, 1000)) {
     total += Duration(random_.below(static_cast<std::uint64_t>(link.slow.count()) + 1));

@@ -51,6 +51,8 @@ class Links {
   /// Holds back all packets between the two nodes. Existing connections survive; new ones time out.
   void partition(std::uint32_t a, std::uint32_t b, bool on);
   void partition_one_way(std::uint32_t from, std::uint32_t to, bool on);
+  /// Delays all packets that depart from now on by `more` than the link does, in this direction.
+  void delay_one_way(std::uint32_t from, std::uint32_t to, Duration more) { delays_[{from, to}] = more; }
   /// As partition(), for one path of all nodes.
   void stall(std::uint32_t path, bool on);
 
@@ -76,7 +78,8 @@ class Links {
   const NicOptions nic_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, LinkOptions> links_;
   std::map<std::uint32_t, NicOptions> nics_;
-  std::set<std::pair<std::uint32_t, std::uint32_t>> cut_;  // ordered pairs (from, to)
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Duration> delays_;  // by (from, to)
+  std::set<std::pair<std::uint32_t, std::uint32_t>> cut_;               // ordered pairs (from, to)
   std::set<std::uint32_t> stalled_;
   std::vector<Held> held_;
 };

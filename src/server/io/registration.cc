@@ -11,7 +11,7 @@
 namespace spate::io {
 namespace {
 
-constexpr Duration kDeadline = std::chrono::seconds(10);
+constexpr Duration kDeadline = std::chrono::seconds(30);  // a handshake takes several late round trips
 constexpr Duration kFirstRetry = std::chrono::milliseconds(100);
 constexpr Duration kLongestRetry = std::chrono::seconds(30);
 constexpr std::uint32_t kFencesRoom = 4096 + wire::kMaxFences * (8 + 4);

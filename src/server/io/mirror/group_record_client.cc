@@ -8,15 +8,26 @@
 namespace spate::io {
 namespace {
 
-constexpr Duration kCallTimeout = std::chrono::seconds(1);
+constexpr Duration kCallTimeout = std::chrono::seconds(30);
+constexpr Duration kSilence = std::chrono::seconds(1);
 constexpr std::uint32_t kGroupsRoom = 256 * 1024;  // of the largest reply
 constexpr std::uint32_t kWholeMapRoom = 4U << 20U;
+
+/// The only meta server may have lost its machine, and be back soon. Of several, another one may lead.
+rpc::ChannelOptions quick_channel_to(const ServerEntry& meta) {
+  rpc::ChannelOptions options = rpc::channel_to(meta);
+  if (!meta.id) return options;
+  options.attempt_timeout = kSilence;
+  options.most_patience = rpc::kMostPatience;
+  options.longest_backoff = kSilence / 5;
+  return options;
+}
 
 }  // namespace
 
 GroupRecordClient::GroupRecordClient(const ServerEntry& meta, job::NetworkContext& network, rpc::Identity& identity,
                                      Random& random)
-    : executor_(network.executor()), meta_(rpc::channel_to(meta), network, identity, random) {}
+    : executor_(network.executor()), meta_(quick_channel_to(meta), network, identity, random) {}
 
 rpc::CallOptions GroupRecordClient::options(job::StopToken stop) const {
   rpc::CallOptions options;

@@ -10,8 +10,9 @@
 
 namespace spate::io {
 
-/// One executor; pinned. Any number of calls at once. Network, identity and random numbers outlive it. The meta server
-/// has a second for each request; read() and of_server() send a request for each page.
+/// One executor; pinned. Any number of calls at once. Network, identity and random numbers outlive it. read() and
+/// of_server() send a request for each page. Each request is sent again over a new connection when the meta server has
+/// been silent for a second, longer where the network has been slow, and fails after 30 s. `stop` ends it earlier.
 class GroupRecordClient {
  public:
   GroupRecordClient(const ServerEntry& meta, job::NetworkContext& network, rpc::Identity& identity, Random& random);
@@ -22,7 +23,7 @@ class GroupRecordClient {
   job::Task<Result<std::vector<DataGroup>>> read(std::vector<TargetId> groups, job::StopToken stop);
   /// Returns all groups that have a target of this server.
   job::Task<Result<std::vector<DataGroup>>> of_server(ServerId server, job::StopToken stop);
-  /// Asks once for the change. After an error it is unknown whether it was made, or will be.
+  /// Asks for the change. After an error it is unknown whether it was made, or will be.
   job::Task<Result<wire::ChangeGroupReply>> change(wire::ChangeGroupRequest request, job::StopToken stop);
   /// Returns the servers and their addresses.
   job::Task<Result<ClusterMap>> map(job::StopToken stop);

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "job/semaphore.h"
+#include "job/stop.h"
 #include "server/io/mirror/change_log.h"
 #include "server/io/mirror/taken_changes.h"
 #include "server/io/target.h"
@@ -76,12 +77,13 @@ struct MirrorGroup {
   bool rebooted = false;
   /// This member has asked to become the primary. Until the outcome is known, it acknowledges nothing of this epoch.
   bool accusing = false;
-  std::set<ServerId> fresh_others;  // of a primary that is fresh: serving members that are fresh, too
-  bool accepting = false;           // about to accept a later epoch; until then it takes no changes
-  RemovalPause removal;             // of its old copies
-  MonoTime heard;                   // when the primary was last heard, or when its time to be heard began
-  MonoTime acknowledged;            // when this member last promised to let the primary lead for a while
-  std::uint64_t term_taken = 0;     // the primary's term to which `taken` belongs
+  job::StopSource* asking = nullptr;  // ends the question when a later record is learnt; null: no question is under way
+  std::set<ServerId> fresh_others;    // of a primary that is fresh: serving members that are fresh, too
+  bool accepting = false;             // about to accept a later epoch; until then it takes no changes
+  RemovalPause removal;               // of its old copies
+  MonoTime heard;                     // when the primary was last heard, or when its time to be heard began
+  MonoTime acknowledged;              // when this member last promised to let the primary lead for a while
+  std::uint64_t term_taken = 0;       // the primary's term to which `taken` belongs
   TakenChanges taken;
   std::vector<ChangedRegion> doubtful;  // of the term before `term_taken`: others may not have these changes
   ChangeLog log;

@@ -83,6 +83,7 @@ class Mirrors final : public MirrorHost {
   bool must_take_over(const MirrorGroup& group) const;
   job::Task<bool> others_know_better(MirrorGroup& group);
   job::Task<void> take_over(MirrorGroup& group);
+  job::Task<bool> ask_for_place(MirrorGroup& group, const wire::ChangeGroupRequest& request);
   job::Task<void> report(TargetId group);
   void begin_term(MirrorGroup& group);
   job::Task<void> serve_term(std::shared_ptr<PrimaryTerm> term, std::vector<ChangedRegion> doubtful,

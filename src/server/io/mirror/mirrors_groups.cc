@@ -2,6 +2,7 @@
 // The life of a group at one member: the member accepts a record, takes over, and leads.
 #include <algorithm>
 
+#include "job/deadline.h"
 #include "log/fields.h"
 #include "log/log.h"
 #include "model/defect.h"
@@ -73,6 +74,7 @@ MirrorGroup* Mirrors::learn(const DataGroup& record) {
     group->record = record;
     group->fresh_others.clear();
     group->heard = parts_.executor.now();  // gives the present primary time
+    if (group->asking != nullptr) group->asking->request_stop();
     group->pulse();
   }
   if (group->accepted < group->record.epoch && may_accept(*group, group->record) && !waits_for_removal(parts_, *group))
@@ -329,22 +331,30 @@ job::Task<void> Mirrors::take_over(MirrorGroup& group) {
   if (group.is_primary() && group.rebooted) ++request.next.loss;  // what was not synced may be lost
   SPATE_LOG("server/io", warn, "takes over a group whose primary is silent group={} primary={} epoch={}", group.id,
             group.record.primary, group.record.epoch);
+  const bool made = co_await ask_for_place(group, request);
+  if (made) group.fresh = false;
+  group.accusing = false;
+  group.heard = parts_.executor.now();
+  co_await accept_later(group);
+}
+
+/// Asks until the outcome is known. False: another member was first, or the meta server refuses the change.
+job::Task<bool> Mirrors::ask_for_place(MirrorGroup& group, const wire::ChangeGroupRequest& request) {
   bool made = false;
-  while (!stopping_.stopped()) {
-    const auto reply = co_await group_records_->change(request, stopping_);
+  job::DeadlineScope asking(parts_.executor, MonoTime::never(), stopping_);
+  group.asking = &asking.source();
+  while (!asking.token().stopped()) {
+    const auto reply = co_await group_records_->change(request, asking.token());
     if (reply && reply->now.epoch > request.from_epoch) {
       made = reply->made;
       learn(reply->now);
       break;
     }
     if (reply.code() == Errc::kInvalidArgument || reply.code() == Errc::kNotFound) break;
-    if (group.record.epoch > request.from_epoch) break;  // learned meanwhile
-    std::ignore = co_await parts_.executor.sleep(kRetry, stopping_);
+    std::ignore = co_await parts_.executor.sleep(kRetry, asking.token());
   }
-  if (made) group.fresh = false;
-  group.accusing = false;
-  group.heard = parts_.executor.now();
-  co_await accept_later(group);
+  group.asking = nullptr;
+  co_return made;
 }
 
 /// The meta server's record is older than the one that this member accepts. It is told the later one.
