@@ -88,7 +88,8 @@ Result<void> check_change(const DataGroup& from, const DataGroup& to, TargetId b
   if (!by_primary && !takes_over && to.primary != from.primary)
     return illegal("a member may only name itself as the primary");
   if (by_primary && !from.serves(to.primary)) return illegal("a member that did not serve cannot become the primary");
-  if (to.loss < from.loss || (to.loss != from.loss && !by_primary)) return illegal("only the primary raises the loss");
+  if (to.loss < from.loss || (to.loss != from.loss && !by_primary && !takes_over))
+    return illegal("only the primary, or the member that becomes it, raises the loss");
   return check_states(from, to, by_primary, takes_over, by);
 }
 

@@ -60,7 +60,7 @@ Result<void> check_group(const DataGroup& group);
 ///  - the primary asks. It moves serving members to joining or absent, absent ones to joining, and joining ones to
 ///    serving or absent. It may put another target in the place of an absent one, and that target is absent too. It may
 ///    name another serving member as the primary, and may raise `loss`.
-///  - a serving member asks, becomes the primary, and moves serving and joining members to absent.
+///  - a serving member asks, becomes the primary, and moves serving and joining members to absent. It may raise `loss`.
 ///  - another member asks, and changes only its own state: to absent, or from absent to joining.
 Result<void> check_change(const DataGroup& from, const DataGroup& to, TargetId by);
 

@@ -112,6 +112,21 @@ TEST(DataGroup, AServingMemberTakesOver) {
   EXPECT_ERRC(check_change(from, joiner_leads, kThird), Errc::kInvalidArgument);
 }
 
+TEST(DataGroup, OnlyTheMemberThatLeadsAfterwardsRaisesTheLoss) {
+  const DataGroup from = group_of(kServing, kServing);
+  DataGroup stays = next(from);
+  ++stays.loss;
+  EXPECT_OK(check_change(from, stays, kFirst));
+  DataGroup taken = next(from, kServing, kServing);
+  taken.primary = kSecond;
+  taken.members[0].state = kAbsent;
+  ++taken.loss;
+  EXPECT_OK(check_change(from, taken, kSecond));
+  DataGroup other = next(from, kServing, kAbsent);
+  ++other.loss;
+  EXPECT_ERRC(check_change(from, other, kThird), Errc::kInvalidArgument);
+}
+
 TEST(DataGroup, OthersChangeOnlyThemselves) {
   const DataGroup from = group_of(kServing, kAbsent);
   EXPECT_OK(check_change(from, next(from, kServing, kJoining), kThird));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fsync of mirrored files while a member does not answer: it takes no longer than a write does.
+// fsync of mirrored files while a member does not answer: it takes no longer than a write does. And after all members
+// have lost power: it reports that unsynced writes may be lost.
 #include <gmock/gmock.h>
 
 #include "base/expect.h"
@@ -114,6 +115,40 @@ TEST(SilentJoiningMember, HoldsWritesAndSyncsUpForFourSecondsAtMost) {
   world.pause(joining, false);
   ASSERT_TRUE(mirrors.become_whole(300s)) << "a group lacks a copy";
   EXPECT_EQ(mirrors.differences(), "");
+}
+
+/// Both machines have lost what was not synced. The one that leads the group then is the former primary, or the backup.
+TEST(SyncAfterAPowerFailure, ReportsThatWritesMayBeLostWhicheverMemberLeads) {
+  for (const bool former_primary : {true, false}) {
+    SCOPED_TRACE(former_primary ? "the former primary leads" : "the backup leads");
+    MirrorWorld mirrors;
+    World& world = mirrors.world;
+    ClientProcess& client = world.start_client();
+    client::NewObject object;
+    object.layout.slot_count = 1;
+    auto made = call(world, client, client.client().create(client::path_from_root("f"), kMirrorOpen, object));
+    ASSERT_OK(made);
+    const std::unique_ptr<client::File> file = *std::move(made);
+    const Bytes data(20'000, std::byte{5});
+    ASSERT_OK(call(world, client, file->write(0, data)));
+    ASSERT_OK(call(world, client, file->sync()));
+    ASSERT_TRUE(mirrors.become_whole()) << "a group lacks a copy";
+    ASSERT_OK(call(world, client, file->write(10'000, data)));
+    const ServerId leads = former_primary ? mirrors.primary_of(*file) : mirrors.backup_of(*file);
+    const ServerId late = former_primary ? mirrors.backup_of(*file) : mirrors.primary_of(*file);
+    for (const ServerId server : {leads, late}) mirrors.kill(server, Death::kMachine);
+    mirrors.restart(leads);
+    world.run_for(15s);
+    ASSERT_EQ(mirrors.primary_of(*file), leads) << "not as the scene wants it";
+    EXPECT_ERRC(call(world, client, file->sync()), Errc::kLostWrite);
+    EXPECT_OK(call(world, client, file->sync()));
+    mirrors.restart(late);
+    ASSERT_TRUE(mirrors.become_whole()) << "a group lacks a copy";
+    EXPECT_EQ(mirrors.differences(), "");
+    ASSERT_OK(call(world, client, file->write(0, data)));
+    mirrors.kill(leads);  // its process alone: the other member, which has lost power before, lacks nothing now
+    EXPECT_OK(call(world, client, file->sync()));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, SilentMemberTest,
