@@ -51,6 +51,7 @@ job::Task<Result<void>> MetaGroup::start(Actions actions) {
   started_ = true;
   group::GroupBootstrapOptions bootstrap;
   bootstrap.self = options_.self;
+  bootstrap.min = options_.min_copies;
   for (const auto& member : options_.members) bootstrap.members.push_back(member.server);
   std::sort(bootstrap.members.begin(), bootstrap.members.end());
   job::spawn(gate_, group::bootstrap_group(std::move(bootstrap), *coordinator_, link_, member_, executor_, stopping_));

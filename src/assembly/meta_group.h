@@ -19,6 +19,7 @@ struct MetaGroupOptions {
   ServerId self;
   std::vector<group::ChannelLinkOptions::Member> members;  // this one included
   std::uint64_t boot = 0;
+  std::uint32_t min_copies = 1;  // of a new group
   Key server_key{};
   rpc::HandshakePolicy handshake;
 };

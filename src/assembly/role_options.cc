@@ -81,6 +81,7 @@ meta::MetaOptions meta_options(const RoleSource& source) {
   meta.strip_bytes = config.defaults.strip_bytes;
   meta.strip_count = config.defaults.strip_count;
   meta.replicas = config.defaults.replicas;
+  meta.min_copies = config.defaults.min_copies;
   meta.sync = config.meta.sync;
   meta.gather_removals = std::chrono::milliseconds(5);
   meta.session_lease = config.meta.session_lease;

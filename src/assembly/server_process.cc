@@ -256,6 +256,7 @@ Result<void> ServerProcess::open_group() {
   }
   options.boot = self_.trove == config::TroveKind::kMemory || boot_id() == 0 ? random_.next() | 1U : boot_id();
   options.server_key = server_keys_.used;
+  options.min_copies = config_.meta.min_copies;
   options.handshake = handshake_policy(config_);
   SPATE_TRY(auto coordinator, make_coordinator(config_, executor_));
   group_ = std::make_unique<MetaGroup>(std::move(options), std::move(coordinator), *keyval_, *context_, random_);

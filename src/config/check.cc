@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "base/printable.h"
 #include "config/url.h"
 
 namespace spate::config {
@@ -101,6 +102,10 @@ void check_group(const FileSystemConfig& config, std::size_t metas, std::vector<
                                                  ? "https:// in meta.coordinator needs the folder of its certificates"
                                                  : "with certificates, meta.coordinator names https:// addresses"});
     }
+  }
+  if (config.meta.min_copies > std::max<std::size_t>(metas, 1)) {
+    out.push_back({"meta.min_copies", "meta.min_copies is " + std::to_string(config.meta.min_copies) + ", and " +
+                                          std::to_string(metas) + " servers have the meta role"});
   }
   if (metas < 2) {
     if (!urls.empty()) {

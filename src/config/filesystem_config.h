@@ -65,6 +65,7 @@ struct DefaultsConfig {
   std::uint64_t strip_bytes = 1ULL << 20U;  // 4 KiB..4 GiB
   std::uint32_t strip_count = 0;            // number of targets of a file, 0..4096; 0 = all
   std::uint32_t replicas = 1;               // copies of a file's data, on different io servers, 1..8
+  std::uint32_t min_copies = 1;             // of them, as many must be there for a change to be answered, 1..8
   friend bool operator==(const DefaultsConfig&, const DefaultsConfig&) = default;
 };
 
@@ -80,6 +81,9 @@ struct MetaConfig {
   Duration session_lease = std::chrono::seconds(30);
   /// URLs of the etcd cluster that says which of several meta servers leads: "https://10.0.0.1:2379"; 0..16.
   std::vector<std::string> coordinator;
+  /// With fewer meta servers that hold everything, changes wait; 1..5, at most the number of meta servers. The group's
+  /// record gets it when it is made.
+  std::uint32_t min_copies = 1;
   /// Folder with ca.pem, cert.pem and key.pem: needed if the URLs begin with https://, which all of them do then.
   std::string coordinator_tls;
   friend bool operator==(const MetaConfig&, const MetaConfig&) = default;

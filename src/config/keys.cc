@@ -150,6 +150,10 @@ std::vector<Key> plain_rows() {
            "Number of copies of a file's data, each on another io server (docs/availability.md). `spate policy` sets "
            "it for a directory.",
            "", 1, kMaxReplicas}),
+      row<&Config::defaults, &DefaultsConfig::min_copies>({"defaults", "min_copies", Type::kCount,
+                                                           "With fewer copies, writes to a mirrored file wait, and "
+                                                           "reads go on. `spate policy` sets it for a directory.",
+                                                           "", 1, kMaxReplicas}),
       row<&Config::meta, &MetaConfig::sync>(
           {"meta", "sync", Type::kSync,
            "A crash of a machine may lose name-space changes that are younger than this. \"commit\": it loses none. An "
@@ -164,6 +168,10 @@ std::vector<Key> plain_rows() {
            "http://). Needed with two or more servers of the role meta. These then hold the same name space "
            "(docs/availability.md).",
            "", 0, kMostCoordinatorUrls}),
+      row<&Config::meta, &MetaConfig::min_copies>(
+          {"meta", "min_copies", Type::kCount,
+           "With fewer complete meta servers, changes of names wait. `spate coord min` changes it for a file system.",
+           "", 1, kMostMetaServers}),
       row<&Config::meta, &MetaConfig::coordinator_tls>(
           {"meta", "coordinator_tls", Type::kPath,
            "For https://: a folder with ca.pem, cert.pem and key.pem, by which etcd and the meta servers prove to each "

@@ -30,7 +30,7 @@ job::Task<bool> all_are_new(const GroupBootstrapOptions& options, const GroupRec
 job::Task<void> bootstrap_group(GroupBootstrapOptions options, coord::Coordinator& coordinator, Link& link,
                                 const Member& member, job::Executor& executor, job::StopToken stop) {
   const std::string key = record_key(options.group);
-  const GroupRecord record = new_group(options.members, 1);
+  const GroupRecord record = new_group(options.members, options.min);
   for (unsigned look = 0; !stop.stopped(); ++look) {
     const auto seen = co_await coordinator.read(key, stop);
     if (seen && seen->find(key) != nullptr) co_return;

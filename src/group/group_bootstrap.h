@@ -12,6 +12,7 @@ struct GroupBootstrapOptions {
   std::uint32_t group = 0;
   ServerId self;
   std::vector<ServerId> members;  // in the same order everywhere
+  std::uint32_t min = 1;          // of the record; at most as many as there are members
   Timing timing;
 };
 

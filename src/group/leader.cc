@@ -67,7 +67,7 @@ void Leader::record_changed() {
     follower.required = serves || (follower.promoting && follower.required);
     if (!serves) follower.unfit = false;
   }
-  keyval_.refuse_commits(record.serving() < record.min);
+  keyval_.lacks_copies(record.serving() < record.min && !planted(Defect::kMinIgnored));
   note_space();
   pulse();
 }
@@ -95,6 +95,14 @@ std::uint64_t Leader::replicated() const {
     if (follower.required) least = std::min(least, follower.matched);
   }
   return least;
+}
+
+bool Leader::has_copies(std::uint64_t index) const {
+  std::size_t holders = index <= keyval_.last().index ? 1 : 0;
+  for (const Follower& follower : followers_) {
+    if (follower.state == Follower::State::kStream && follower.matched >= index) ++holders;
+  }
+  return holders >= leadership_.record().min || planted(Defect::kMinIgnored);
 }
 
 MonoTime Leader::leased_until() const {

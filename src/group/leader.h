@@ -64,6 +64,9 @@ class Leader {
   void record_changed();
   /// All serving members have the entries up to this index.
   std::uint64_t replicated() const;
+  /// Whether as many members as the record's `min` have the entries up to this index, this one among them. Members that
+  /// do not serve count, too, if they receive all entries.
+  bool has_copies(std::uint64_t index) const;
   /// Until then no other member answers requests.
   MonoTime leased_until() const;
   /// Whether a serving member has not answered for so long that another one may lead by now, or that the record cannot

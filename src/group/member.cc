@@ -280,7 +280,7 @@ job::Task<void> Member::consider_tails() {
 
 // The guarantees of a primary.
 
-job::Task<Result<void>> Member::pass(job::StopToken stop) {
+job::Task<Result<void>> Member::pass(bool needs_copies, job::StopToken stop) {
   if (leader_ == nullptr) co_return Error(Errc::kCancelled, "this member does not lead");
   const std::uint64_t needed = keyval_.last().index;
   const auto left = serves_from_ - executor_.now();
@@ -291,7 +291,8 @@ job::Task<Result<void>> Member::pass(job::StopToken stop) {
     if (resigned_.is_set() || lease_ended_ || keyval_.broken()) {
       co_return Error(Errc::kCancelled, "this member does not lead any more");
     }
-    const bool replicated = leader_->replicated() >= needed || planted(Defect::kEarlyReply);
+    bool replicated = leader_->replicated() >= needed || planted(Defect::kEarlyReply);
+    if (needs_copies) replicated = replicated && leader_->has_copies(needed);
     // Check the time last, so that a delay before this line is noticed.
     if (replicated && executor_.now() < leader_->leased_until()) co_return Result<void>();
     if (leader_->out_of_touch()) co_return Error(Errc::kNotPrimary, "the other members do not answer");

@@ -52,9 +52,9 @@ class Member final : public Leadership {
 
   /// Await it before sending anything that depends on the store. Waits until everything decided so far is replicated,
   /// and no other member can have decided anything. A reply that is sent afterwards was true at some time after the
-  /// call. Fails if the member has resigned or `stop` fires, and if it is out of touch with the others; then nothing
-  /// may be sent.
-  job::Task<Result<void>> pass(job::StopToken stop);
+  /// call. With `needs_copies` it also waits until as many members as the record's `min` hold what was decided. Fails
+  /// if the member has resigned or `stop` fires, and if it is out of touch with the others; then nothing may be sent.
+  job::Task<Result<void>> pass(bool needs_copies, job::StopToken stop);
   /// Makes another member that has everything the primary, and resigns. kTryAgain: there is no such member now.
   job::Task<Result<void>> hand_over(job::StopToken stop);
 

@@ -21,9 +21,9 @@ job::Task<Result<void>> MessageService::join(rpc::Peer& /*peer*/, const wire::Au
   co_return elsewhere();
 }
 
-job::Task<Result<void>> MessageService::pass(job::StopToken stop) {
+job::Task<Result<void>> MessageService::pass(bool needs_copies, job::StopToken stop) {
   if (!serving_) co_return Result<void>();  // no reply can depend on the store yet
-  const auto passed = co_await member_.pass(stop);
+  const auto passed = co_await member_.pass(needs_copies, stop);
   if (passed) co_return Result<void>();
   if (stop.stopped() && !member_.resigned().is_set()) {
     co_return Error::told(stop.reason(), "the other members of the group did not confirm it in time");
@@ -41,9 +41,18 @@ Error MessageService::elsewhere() const {
 }
 
 std::string MessageService::part() const {
-  if (serves()) return "leads in epoch " + std::to_string(member_.record().epoch);
+  if (serves()) return "leads in epoch " + std::to_string(member_.record().epoch) + copies();
   if (member_.revision() == 0) return "waits for its group";
   return member_.stands_by() ? "backup" : "joining";
+}
+
+/// How many members must serve for a change, if that is more than the one that leads.
+std::string MessageService::copies() const {
+  const GroupRecord& record = member_.record();
+  if (record.min <= 1) return "";
+  const std::string wanted = "at least " + std::to_string(record.min) + " copies";
+  if (record.serving() >= record.min) return ", " + wanted;
+  return ", " + std::to_string(record.serving()) + " of " + wanted + ": changes wait";
 }
 
 /// The message, if this is its last part; else nothing.

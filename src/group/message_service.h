@@ -25,7 +25,7 @@ class MessageService final : public rpc::Service, public rpc::ReplyGate {
   /// Refuses clients while this member does not serve: their sessions are kept by the member that leads.
   job::Task<Result<void>> join(rpc::Peer& peer, const wire::AuthenticateRequest& request,
                                wire::AuthenticateReply& reply) override;
-  job::Task<Result<void>> pass(job::StopToken stop) override;
+  job::Task<Result<void>> pass(bool needs_copies, job::StopToken stop) override;
   /// kNotPrimary, with the member that leads as far as is known.
   Error elsewhere() const override;
   std::string part() const override;
@@ -39,6 +39,7 @@ class MessageService final : public rpc::Service, public rpc::ReplyGate {
   };
   job::Task<Result<wire::GroupMessageReply>> take(rpc::Call& call, wire::GroupMessageRequest request);
   Result<Bytes> whole(wire::GroupMessageRequest& request);
+  std::string copies() const;
 
   Member& member_;
   bool serving_ = false;

@@ -96,11 +96,11 @@ TEST_F(GroupMember, RefusesClientsAndAdmitsServersBeforeItLeads) {
   EXPECT_EQ(service_->part(), "waits for its group");
 }
 
-TEST_F(GroupMember, RepliesWithoutDataOfTheStorePass) { EXPECT_OK(executor_.run(service_->pass({}))); }
+TEST_F(GroupMember, RepliesWithoutDataOfTheStorePass) { EXPECT_OK(executor_.run(service_->pass(false, {}))); }
 
 TEST_F(GroupMember, RepliesOfAFormerLeaderDoNotPass) {
   service_->begin_to_serve();
-  EXPECT_ERRC(executor_.run(service_->pass({})), Errc::kNotPrimary);
+  EXPECT_ERRC(executor_.run(service_->pass(false, {})), Errc::kNotPrimary);
 }
 
 TEST_F(GroupMember, AnswersAMessageOfOnePart) {

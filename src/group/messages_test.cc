@@ -79,5 +79,12 @@ TEST(GroupRecord, NamesEachMemberOnceAndThePrimaryAmongThem) {
   EXPECT_ERRC(decode_group_record(encode(record)), Errc::kCorrupt);
 }
 
+/// With a larger number no change would ever be answered.
+TEST(GroupRecord, ANumberOfCopiesThatTheMembersCannotReachIsRefused) {
+  EXPECT_OK(decode_group_record(encode(new_group({ServerId(1), ServerId(2)}, 2))));
+  EXPECT_ERRC(decode_group_record(encode(new_group({ServerId(1), ServerId(2)}, 3))), Errc::kCorrupt);
+  EXPECT_ERRC(decode_group_record(encode(new_group({ServerId(1), ServerId(2)}, 0))), Errc::kCorrupt);
+}
+
 }  // namespace
 }  // namespace spate::group

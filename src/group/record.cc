@@ -77,8 +77,9 @@ Result<GroupRecord> decode_group_record(ByteView bytes) {
     if (record.find(member.server) != nullptr) in.fail();
     record.members.push_back(member);
   }
-  const bool sound = version == kVersion && record.epoch != 0 && count >= 1 && count <= kMostMembers &&
-                     record.find(record.primary) != nullptr;
+  const bool can_have_copies = record.min >= 1 && record.min <= count;
+  const bool sound = version == kVersion && can_have_copies && record.epoch != 0 && count >= 1 &&
+                     count <= kMostMembers && record.find(record.primary) != nullptr;
   if (!sound) in.fail();
   SPATE_TRY(std::ignore, in.finish("record of a group"));
   return record;

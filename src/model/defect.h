@@ -40,6 +40,7 @@ enum class Defect : std::uint8_t {
   kFormerMemberBelieved,  // a member of a data group that was replaced keeps its notes, and becomes a member again
   kOldRecordBelieved,     // a member takes over a data group by an old record that the meta server has been given back
   kNotesNotSynced,        // an fsync does not make durable what the primary of a data group has noted of its changes
+  kMinIgnored,            // changes are answered although fewer members serve than the group's record demands
   kFencesNotCopied,       // a returning member of a data group serves before it knows the fences of the meantime
 };
 

@@ -66,6 +66,9 @@ struct Call {
   /// For requests that only an operator makes: the handler says what it has done, for the audit log. Otherwise it is
   /// empty.
   std::string deed;
+  /// The request changes what several servers hold: its reply waits until as many of them hold it as the operator
+  /// demands (ReplyGate).
+  bool needs_copies = false;
   Places* places = nullptr;  // the server's, which outlives the call; null: the call takes no place (see ReleasedPlace)
 };
 

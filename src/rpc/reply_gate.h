@@ -15,8 +15,9 @@ namespace spate::rpc {
 class ReplyGate {
  public:
   virtual ~ReplyGate() = default;
-  /// Ends when nothing that the request's handler has seen or done can be undone any more. A failure becomes the reply.
-  virtual job::Task<Result<void>> pass(job::StopToken stop) = 0;
+  /// Ends when nothing that the request's handler has seen or done can be undone any more. With `needs_copies`, also as
+  /// many servers hold it as the operator demands. A failure becomes the reply.
+  virtual job::Task<Result<void>> pass(bool needs_copies, job::StopToken stop) = 0;
   /// Whether the roles that use these records answer requests now.
   virtual bool serves() const = 0;
   /// The reply to requests that no role of this server knows, while serves() is false.

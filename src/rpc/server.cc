@@ -324,7 +324,7 @@ job::Task<Result<Bytes>> Server::run_row(Call& call, ByteView body, const Operat
 /// Waits for the gate. A failed result must pass it, too, since it also depends on what the handler has seen.
 job::Task<Result<Bytes>> Server::let_pass(const Call& call, Result<Bytes> result) {
   if (gate_to_pass_ == nullptr) co_return result;
-  SPATE_CO_TRY(std::ignore, co_await gate_to_pass_->pass(call.stop));
+  SPATE_CO_TRY(std::ignore, co_await gate_to_pass_->pass(call.needs_copies, call.stop));
   co_return result;
 }
 

@@ -8,6 +8,7 @@
 #include "assembly/coordinator/registry.h"
 #include "config/load.h"
 #include "tools/commands.h"
+#include "tools/coord_min.h"
 #include "tools/coord_restore.h"
 #include "tools/etcd_members.h"
 #include "tools/text.h"
@@ -105,7 +106,11 @@ int run_coord(Context& context, const CoordOptions& options) {
     if (options.words.size() != 1) return context.usage("coord remove takes the name, the id or the URL of a member");
     return remove_voter(context, options.words.front());
   }
-  return context.usage("coord takes list, remove or restore, not \"" + options.action + "\"");
+  if (options.action == "min") {
+    if (options.words.size() > 1) return context.usage("coord min takes one number");
+    return min_copies_of_names(context, options.words.empty() ? "" : options.words.front());
+  }
+  return context.usage("coord takes list, remove, min or restore, not \"" + options.action + "\"");
 }
 
 }  // namespace
@@ -122,6 +127,9 @@ Command make_coord() {
       "coord remove NAME\n"
       "Takes the vote of a member whose machine is gone for good, so that the others need fewer votes. The list also\n"
       "shows an id and a URL, for a member that has not started yet and so has no name.\n"
+      "coord min [NUMBER]\n"
+      "Sets or shows how many meta servers must hold a change of names before it is answered (1). While fewer hold\n"
+      "everything, names can be looked up and files read, and changes wait.\n"
       "coord restore\n"
       "Recreates the record from the stores of the meta servers, after etcd has lost its data or was restored from\n"
       "an older copy. All meta servers must run, since it asks each of them; --without names one that is gone for\n"
@@ -130,8 +138,12 @@ Command make_coord() {
       "command needs the server key. (`coord run` is for `spate up`: it keeps a member of etcd running.) All but\n"
       "`run` need the certificates or keys of a machine with servers.";
   command.positionals = {
-      {"ACTION", "list, remove, restore, or run", &options->action, true, {"list", "remove", "restore", "run"}},
-      {"WORD", "remove: the name, id or URL of a member; run: a folder and a name", &options->words}};
+      {"ACTION",
+       "list, remove, min, restore, or run",
+       &options->action,
+       true,
+       {"list", "remove", "min", "restore", "run"}},
+      {"WORD", "remove: the name, id or URL of a member; min: a number; run: a folder and a name", &options->words}};
   command.options = {{"--without", "number of a meta server that is gone for good", &options->without}};
   command.run = [options](Context& context) { return run_coord(context, *options); };
   return command;

@@ -122,8 +122,9 @@ bool all_are_gone(const group::GroupRecord& record, const std::vector<ServerId>&
 }
 
 /// A record that lets the best member lead. Nothing: the coordinator's record is no older than any member's, and one of
-/// those that serve is there.
-Result<std::optional<group::GroupRecord>> new_record(const RestoreInput& input, const std::vector<ServerId>& without) {
+/// those that serve is there. `min`: of the record if the coordinator has none.
+Result<std::optional<group::GroupRecord>> new_record(const RestoreInput& input, const std::vector<ServerId>& without,
+                                                     std::uint32_t min) {
   std::optional<group::GroupRecord> old;
   if (input.found) {
     SPATE_TRY(old, group::decode_group_record(input.found->value));
@@ -138,7 +139,7 @@ Result<std::optional<group::GroupRecord>> new_record(const RestoreInput& input, 
     return Error::told(Errc::kNotFound, "none of the meta servers that answer holds a complete name space");
   std::vector<ServerId> members;
   for (const MemberReport& report : input.reports) members.push_back(report.server);
-  group::GroupRecord record = group::new_group(members, old ? old->min : 1);
+  group::GroupRecord record = group::new_group(members, old ? old->min : min);
   for (group::MemberEntry& member : record.members) member.serving = member.server == best->server;
   record.find(best->server)->process = best->answer->process;
   record.epoch = std::max(epoch, old ? old->epoch : 0) + 1;
@@ -188,7 +189,7 @@ Result<std::optional<group::GroupRecord>> restore(assembly::ClientProcess& proce
   group::ChannelLink link(link_options(session.options(), config), session.network(), process.random());
   SPATE_TRY(const RestoreInput input, process.run([&](client::Client&) { return look(*coordinator, link, members); }));
   SPATE_TRY(std::ignore, check_all_answer(input.reports, without));
-  SPATE_TRY(const auto record, new_record(input, without));
+  SPATE_TRY(const auto record, new_record(input, without, config.meta.min_copies));
   if (!record) return record;
   const std::uint64_t from = input.found ? input.found->revision : 0;
   SPATE_TRY(std::ignore, process.run([&](client::Client&) { return write_record(*coordinator, from, *record); }));

@@ -99,6 +99,7 @@ GroupHealth health_of(const GroupMap& groups) {
   health.groups = groups.size();
   for (const auto& [id, group] : groups) {
     if (!group.is_whole()) ++health.degraded;
+    if (group.serving() < group.min) ++health.waiting;
     for (const GroupMember& member : group.members) {
       if (member.state == MemberState::kAbsent) ++health.absent[server_of(member.target)];
       if (member.state == MemberState::kJoining) ++health.joining[server_of(member.target)];
@@ -130,6 +131,7 @@ void add_work_of(Context& context, const std::vector<ServerId>& io_servers, Grou
 nlohmann::json to_json(const GroupHealth& health) {
   nlohmann::json row = {{"groups", health.groups},
                         {"degraded", health.degraded},
+                        {"waiting", health.waiting},
                         {"absent", counts_of(health.absent)},
                         {"joining", counts_of(health.joining)},
                         {"without_room", health.without_room},
@@ -142,6 +144,8 @@ std::string health_text(const GroupHealth& health) {
   std::string state = "all whole";
   if (health.degraded > 0) {
     state = fmt::format("{} with fewer copies than they should have", health.degraded);
+    if (health.waiting > 0)
+      state += fmt::format("; writes to {} wait for more copies (min_copies)", counted(health.waiting, "group"));
     state += servers_text(health.absent, "absent") + servers_text(health.joining, "being brought up to date");
   }
   if (health.to_copy_mib) state += fmt::format(", {} MiB left at most", *health.to_copy_mib);

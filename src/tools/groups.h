@@ -31,6 +31,7 @@ std::string slots_text(const Layout& layout, const GroupMap& groups);
 struct GroupHealth {
   std::size_t groups = 0;
   std::size_t degraded = 0;
+  std::size_t waiting = 0;                   // of these, those with fewer copies than a change needs: writes wait
   std::map<ServerId, std::size_t> absent;    // by server: groups whose changes it does not receive
   std::map<ServerId, std::size_t> joining;   // by server: groups in which it still receives missed changes
   std::optional<std::uint64_t> to_copy_mib;  // the most that joining members still lack; nothing: not known

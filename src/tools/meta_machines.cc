@@ -193,7 +193,7 @@ Result<void> make_first_record(const std::string& folder, const config::FileSyst
   for (const config::ServerConfig& server : config.servers)
     if (server.roles.meta) members.push_back(server.id);
   std::ranges::sort(members, {}, &ServerId::value);
-  group::GroupRecord record = group::new_group(members, 1);
+  group::GroupRecord record = group::new_group(members, config.meta.min_copies);
   for (group::MemberEntry& member : record.members) member.serving = is_here(folder, member.server);
   SystemClock clock;
   job::Executor executor(clock);

@@ -112,6 +112,9 @@ class Keyval {
   virtual void observe_commits(CommitObserver* observer) = 0;
   /// Whether the device has so little space left that only operations that free space should run. Cheap; any thread.
   virtual bool short_of_space() const { return false; }
+  /// Whether too few other stores hold what is committed here, so that a server should make no changes for its clients.
+  /// Commits succeed nevertheless: a server must be able to start, and to serve reads. Executor thread.
+  virtual bool lacks_copies() const { return false; }
   /// Call it when the store is idle: it gives back memory that it holds only for speed.
   virtual void trim_memory() {}
 };

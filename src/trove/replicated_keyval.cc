@@ -11,8 +11,8 @@ namespace spate::trove {
 /// Passes everything to the inner transaction, but commits through the replicated store.
 class ReplicatedKeyval::LoggedTransaction final : public Transaction {
  public:
-  LoggedTransaction(ReplicatedKeyval& store, std::unique_ptr<Transaction> inner, bool is_mark)
-      : store_(store), inner_(std::move(inner)), is_mark_(is_mark) {}
+  LoggedTransaction(ReplicatedKeyval& store, std::unique_ptr<Transaction> inner)
+      : store_(store), inner_(std::move(inner)) {}
 
   bool post_get(ByteView key, ReadMode mode, void* user, KeyvalCompletion& done) override {
     return inner_->post_get(key, mode, user, done);
@@ -34,14 +34,12 @@ class ReplicatedKeyval::LoggedTransaction final : public Transaction {
     inner_->erase(key);
   }
   bool post_commit(Durability durability, void* user, KeyvalCompletion& done) override {
-    if (store_.refusing_ && !is_mark_) return store_.refuse(Errc::kBusy, user, done);
     return store_.commit(*inner_, durability, user, done);
   }
 
  private:
   ReplicatedKeyval& store_;
   std::unique_ptr<Transaction> inner_;
-  const bool is_mark_;
 };
 
 ReplicatedKeyval::ReplicatedKeyval(Keyval& inner, ReplicatedOptions options) : inner_(inner), options_(options) {
@@ -52,7 +50,7 @@ ReplicatedKeyval::ReplicatedKeyval(Keyval& inner, ReplicatedOptions options) : i
 ReplicatedKeyval::~ReplicatedKeyval() { inner_.observe_commits(nullptr); }
 
 std::unique_ptr<Transaction> ReplicatedKeyval::begin() {
-  return std::make_unique<LoggedTransaction>(*this, inner_.begin(), false);
+  return std::make_unique<LoggedTransaction>(*this, inner_.begin());
 }
 
 std::unique_ptr<Transaction> ReplicatedKeyval::begin_mark() {
@@ -61,7 +59,7 @@ std::unique_ptr<Transaction> ReplicatedKeyval::begin_mark() {
   Encoder encoder(epoch);
   encoder.u64(epoch_);
   inner->put(group_key(GroupKey::kEpoch), epoch);
-  return std::make_unique<LoggedTransaction>(*this, std::move(inner), true);
+  return std::make_unique<LoggedTransaction>(*this, std::move(inner));
 }
 
 std::unique_ptr<Transaction> ReplicatedKeyval::begin_unlogged() { return inner_.begin(); }

@@ -38,6 +38,7 @@ class ReplicatedKeyval final : public Keyval, private CommitObserver {
   std::string describe() const override { return "replicated " + inner_.describe(); }
   void observe_commits(CommitObserver* observer) override;
   bool short_of_space() const override { return short_of_space_ || inner_.short_of_space(); }
+  bool lacks_copies() const override { return lacks_copies_; }
   void trim_memory() override { inner_.trim_memory(); }
 
   // For the group.
@@ -54,8 +55,8 @@ class ReplicatedKeyval final : public Keyval, private CommitObserver {
   /// Begins a transaction that writes only a mark of the epoch. Its entry is the first of each epoch. So if an earlier
   /// primary has left entries at the end of another member's log, that log is recognized as a different one.
   std::unique_ptr<Transaction> begin_mark();
-  /// Set while fewer members than the group's `min` serve: commits then fail with kBusy and have no effect.
-  void refuse_commits(bool refuse) { refusing_ = refuse; }
+  /// Whether fewer members serve than the group's `min`. lacks_copies() reports it.
+  void lacks_copies(bool does) { lacks_copies_ = does; }
   /// True: a decided commit could not be applied. The store differs from its log, so it must not answer anybody.
   bool broken() const { return broken_; }
   /// Called for each entry, when it is decided.
@@ -90,7 +91,7 @@ class ReplicatedKeyval final : public Keyval, private CommitObserver {
   bool leading_ = false;
   bool broken_ = false;
   bool short_of_space_ = false;
-  bool refusing_ = false;
+  bool lacks_copies_ = false;
   bool committing_ = false;       // inside commit(): what is decided now is to be logged
   std::uint64_t decided_at_ = 0;  // the entry of the commit in hand; 0: it was not decided
   std::uint64_t epoch_ = 0;

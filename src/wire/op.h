@@ -105,6 +105,20 @@ enum class Op : std::uint16_t {
 #undef SPATE_OP_ENUM
 };
 
+/// Whether a request changes names or attributes because its caller asks for that. Opens and closes do not: a program
+/// that only reads needs them.
+constexpr bool changes_names(Op op) {
+  constexpr bool kWriters = true;  // the last word of the rows
+  constexpr bool kReaders = false;
+  switch (op) {
+#define SPATE_OP_CHANGES(id, number, name, callers) \
+  case Op::k##id: return callers && Op::k##id != Op::kCloseWriters;
+    SPATE_META_CHANGES(SPATE_OP_CHANGES)
+#undef SPATE_OP_CHANGES
+    default: return false;
+  }
+}
+
 constexpr std::string_view op_name(Op op) {
   switch (op) {
 #define SPATE_OP_NAME(id, number, name, ...) \

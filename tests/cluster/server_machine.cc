@@ -82,6 +82,7 @@ void ServerProcess::open_group(trove::Keyval& store) {
     if (server.roles.meta) options.members.push_back({server.id, server.urls});
   }
   options.boot = disks_.boot;
+  options.min_copies = settings_.meta_min_copies;
   options.server_key = settings_.server_key;
   auto coordinator = std::make_unique<coord::SimCoordinator>(*settings_.coordination, executor_, entry_.id.value);
   group_ = std::make_unique<assembly::MetaGroup>(std::move(options), std::move(coordinator), store, *context_, random_);
@@ -122,6 +123,7 @@ void ServerProcess::make_meta() {
   options.map = settings_.map;
   options.strip_bytes = settings_.strip_bytes;
   options.replicas = settings_.replicas;
+  options.min_copies = settings_.min_copies;
   options.sync = settings_.meta_sync;
   options.session_lease = settings_.session_lease;
   options.capability_life = settings_.capability_life;

@@ -41,6 +41,8 @@ struct ServerSettings {
   std::uint64_t rebuild_rate = 0;
   Duration rebuild_after{0};
   std::uint32_t replicas = 1;                 // of the data of new files
+  std::uint32_t min_copies = 1;               // as many of them as a change needs
+  std::uint32_t meta_min_copies = 1;          // as many copies of the name space as a change needs
   coord::SimService* coordination = nullptr;  // for several meta servers; null: there is one
   RequestWatch* watch = nullptr;              // learns of every request; never null, outlives the servers
 };

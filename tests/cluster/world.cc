@@ -38,6 +38,8 @@ World::World(const WorldOptions& options)
   settings_.max_requests = options.max_requests;
   settings_.features = options.features;
   settings_.replicas = options.replicas;
+  settings_.min_copies = options.min_copies;
+  settings_.meta_min_copies = options.meta_min_copies;
   settings_.rebuild_rate = options.rebuild_rate;
   settings_.rebuild_after = options.rebuild_after;
   settings_.bypass = options.bypass;

@@ -33,6 +33,8 @@ struct WorldOptions {
   std::uint64_t rebuild_rate = 0;                                // of io servers, bytes a second; 0: no limit
   Duration rebuild_after{0};                                     // of io servers; 0: never
   std::uint32_t replicas = 1;                                    // copies of the data of new files
+  std::uint32_t min_copies = 1;                                  // of them, as many as a change needs
+  std::uint32_t meta_min_copies = 1;                             // of the name space, as many as a change needs
 };
 
 /// The only meta server, or the first of several.

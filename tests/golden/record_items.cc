@@ -59,7 +59,7 @@ meta::InodeRecord inode(FileType type) {
   if (r.is_directory()) {
     r.parent = Handle(0x0002000000000003);
     r.entries_version = 41;
-    r.hints = {65536, 4, TargetId(513), {}, {}};
+    r.hints = {65536, 4, TargetId(513), {}, {}, {}};
   }
   r.write_opens = 2;
   r.writers = 1;
@@ -117,6 +117,8 @@ std::vector<Item> meta_items() {
   mirrored_with_parent.parent = with_parent.parent;
   meta::InodeRecord linked = mirrored_with_parent;
   linked.second_parent = Handle(0x0002000000000009);
+  meta::InodeRecord with_min_copies = with_replicas;
+  with_min_copies.hints.min_copies = 2;
   meta::TruncateIntent asked{0x123456789A, 43, kTime, sample_layout()};
   asked.asker = {ClientId(0x0102030405060708), 6, 7, 0x1718, Rights::kReadWrite};
   asked.before = 0x1234;
@@ -134,6 +136,7 @@ std::vector<Item> meta_items() {
       meta_record("data_group", sample_group()),
       meta_record("removal.mirrored", meta::RemovalRecord{sample_mirrored_layout(), kTime}),
       meta_record("truncate_intent.mirrored", meta::TruncateIntent{0x123456789A, 43, kTime, sample_mirrored_layout()}),
+      meta_record("inode.with_min_copies", with_min_copies),
       meta_record("inode.with_distribution", with_distribution),
       meta_record("inode.two_dimensional", two_dimensional),
       meta_record("superblock", meta::Superblock{kFs, 2, kTime, 0x5EED5EED5EED5EED, 63}),

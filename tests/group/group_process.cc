@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/group/group_process.h"
 
+#include <algorithm>
+
 #include "base/codec.h"
 
 namespace spate::group {
@@ -71,6 +73,13 @@ job::Task<void> GroupProcess::answer(std::shared_ptr<const Message> message, Ans
   if (alive_) action(answer);
 }
 
+bool holds(const trove::SimKeyvalDisk& disk, const CountRequest& request) {
+  const Bytes key = key_of('a', request.client);
+  const trove::Batch contents = disk.contents();
+  const auto found = std::ranges::find(contents, key, &trove::BatchWrite::key);
+  return found != contents.end() && Decoder(*found->value).u64() >= request.number;
+}
+
 void GroupProcess::count(CountRequest request, CountAction action) {
   if (alive_) job::spawn(gate_, count_and_tell(request, std::move(action)));
 }
@@ -87,6 +96,7 @@ job::Task<void> GroupProcess::count_and_tell(CountRequest request, CountAction a
 
 job::Task<Result<std::uint64_t>> GroupProcess::count_once(CountRequest request) {
   if (!member_->led().is_set() || member_->resigned().is_set()) co_return Errc::kCancelled;
+  if (request.increments && keyval_.lacks_copies()) co_return Errc::kTimeout;
   const Bytes counter_key = key_of('c', request.counter);
   const Bytes answer_key = key_of('a', request.client);
   for (;;) {
@@ -119,7 +129,7 @@ job::Task<Result<std::uint64_t>> GroupProcess::count_once(CountRequest request) 
       const auto synced = co_await records_->sync();
       if (synced.status != Errc::kOk) co_return synced.status;
     }
-    SPATE_CO_TRY(std::ignore, co_await member_->pass(stopping_));
+    SPATE_CO_TRY(std::ignore, co_await member_->pass(request.increments, stopping_));
     co_return value;
   }
 }

@@ -53,6 +53,9 @@ struct GroupProcessOptions {
   std::uint64_t kept_entries = 60;
 };
 
+/// Whether the disk has the answer to this increment, or to a later one of the same client.
+bool holds(const trove::SimKeyvalDisk& disk, const CountRequest& request);
+
 /// One thread drives it by repeated step(). Life cycle: construct -> stepped -> die() -> stepped until ended() ->
 /// destroyed.
 class GroupProcess {

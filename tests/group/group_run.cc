@@ -30,12 +30,13 @@ std::int64_t in_ms(Duration span) { return span.count() / 1'000'000; }
 struct Plan {
   std::uint32_t members = 2;
   bool durable = false;
+  std::uint32_t min = 1;  // as many members must hold a change when it is answered
 };
 
 class Run {
  public:
   Run(const GroupRunOptions& options, Plan plan)
-      : plan_(plan), world_({options.seed, plan.members, 0.1, options.defect}), random_(world_.random()) {}
+      : plan_(plan), world_({options.seed, plan.members, 0.1, options.defect, plan.min}), random_(world_.random()) {}
 
   GroupRunResult run();
 
@@ -52,6 +53,7 @@ class Run {
   void begin_operation(Client& client);
   void ask(Client& client);
   void answered(Client& client, std::uint64_t attempt, std::optional<std::uint64_t> value);
+  void check_copies(const CountRequest& request);
   void plan_faults();
   void strike();
   void mend_all();
@@ -89,12 +91,25 @@ void Run::ask(Client& client) {
   const auto tell = [this, &client, attempt](std::optional<std::uint64_t> value) {
     world_.at(world_.latency_from_now(), [this, &client, attempt, value] { answered(client, attempt, value); });
   };
-  world_.at(world_.latency_from_now(), [this, member, request = client.request, tell] {
+  const auto look = [this, request = client.request, tell](std::optional<std::uint64_t> value) {
+    if (value && request.increments) check_copies(request);
+    tell(value);
+  };
+  world_.at(world_.latency_from_now(), [this, member, request = client.request, look] {
     GroupProcess* const process = world_.process(member);
     const bool reached = request.client == kReader || !isolated_.contains(member);
-    if (process != nullptr && reached) process->count(request, tell);
+    if (process != nullptr && reached) process->count(request, look);
   });
   world_.after(milliseconds(700), [this, &client, attempt] { answered(client, attempt, std::nullopt); });
+}
+
+/// As many members as the record demands must hold an increment at the moment of its answer. A machine that has lost
+/// its disk a moment ago may have held it.
+void Run::check_copies(const CountRequest& request) {
+  if (plan_.min < 2 || world_.now() - crashed_at_ < seconds(15)) return;
+  std::uint32_t holders = 0;
+  for (std::uint32_t i = 0; i < world_.members(); ++i) holders += holds(*world_.machine(i).disk, request) ? 1 : 0;
+  if (holders < plan_.min) counters_.fail(fmt::format("an increment is answered that {} members hold", holders));
 }
 
 void Run::answered(Client& client, std::uint64_t attempt, std::optional<std::uint64_t> value) {
@@ -307,7 +322,8 @@ GroupRunResult Run::run() {
 
 GroupRunResult run_group(const GroupRunOptions& options) {
   SeededRandom random(options.seed ^ 0x6772'6F75);
-  const Plan plan{static_cast<std::uint32_t>(random.chance(1, 2) ? 2 : 3), random.chance(1, 3)};
+  Plan plan{static_cast<std::uint32_t>(random.chance(1, 2) ? 2 : 3), random.chance(1, 3)};
+  if (random.chance(1, 3)) plan.min = 2;
   Run run(options, plan);
   return run.run();
 }

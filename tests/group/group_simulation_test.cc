@@ -55,7 +55,8 @@ INSTANTIATE_TEST_SUITE_P(Defects, PlantedGroupSimulation,
                                          NamedDefect{Defect::kLogNotCut, "LogNotCut"},
                                          NamedDefect{Defect::kUnknownTailLeads, "UnknownTailLeads"},
                                          NamedDefect{Defect::kAnswerNotShipped, "AnswerNotShipped"},
-                                         NamedDefect{Defect::kJoiningServes, "JoiningServes"}),
+                                         NamedDefect{Defect::kJoiningServes, "JoiningServes"},
+                                         NamedDefect{Defect::kMinIgnored, "MinIgnored"}),
                          name_of);
 
 }  // namespace

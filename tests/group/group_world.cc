@@ -77,7 +77,7 @@ GroupWorld::GroupWorld(const GroupWorldOptions& options)
   std::vector<ServerId> servers;
   for (std::uint32_t i = 0; i < options.members; ++i) servers.push_back(server_of(i));
   coord::Change first;
-  first.compare(record_key(kGroup), 0).put(record_key(kGroup), encode(new_group(servers, 1)));
+  first.compare(record_key(kGroup), 0).put(record_key(kGroup), encode(new_group(servers, options.min)));
   SPATE_CHECK(service_.make(first).has_value());
   for (std::uint32_t i = 0; i < options.members; ++i) {
     const double place = static_cast<double>(random_.below(2001)) / 1000 - 1;

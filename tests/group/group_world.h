@@ -16,6 +16,7 @@ struct GroupWorldOptions {
   std::uint32_t members = 2;
   double clock_spread = 0.1;  // clocks run faster or slower by up to this share
   Defect defect = Defect::kNone;
+  std::uint32_t min = 1;  // as many members must hold a change when it is answered
 };
 
 /// One thread. The same options and calls give the same run.

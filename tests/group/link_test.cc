@@ -23,7 +23,7 @@ Key some_key() {
 
 class StubGate final : public rpc::ReplyGate {
  public:
-  job::Task<Result<void>> pass(job::StopToken /*stop*/) override { co_return Result<void>(); }
+  job::Task<Result<void>> pass(bool /*needs_copies*/, job::StopToken /*stop*/) override { co_return Result<void>(); }
   bool serves() const override { return serving; }
   Error elsewhere() const override { return Error::told(Errc::kNotPrimary, "server 9 leads"); }
   std::string part() const override { return "backup"; }

@@ -166,7 +166,7 @@ def a_directory_says_how_many_copies(fs):
     fs.up()
     fs.spate("mkdir", "spate:/twice")
     told = json.loads(fs.spate("policy", "--json", "get", "spate:/twice"))
-    check(told == [{"path": "spate:/twice", "replicas": 1, "default": True}], "policy get: %s" % told)
+    check(told == [{"path": "spate:/twice", "replicas": 1, "default": True, "min": 1, "min_default": True}], "policy get: %s" % told)
     told = fs.fails("policy", "set", "spate:/twice", "replicas=4")
     check("replicas=4 needs as many io servers, and the file system has 3" in told, told)
     fs.spate("policy", "set", "spate:/twice", "replicas=2")

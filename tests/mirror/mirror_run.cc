@@ -23,6 +23,7 @@ constexpr Duration kReplacedAfter = std::chrono::seconds(6);
 WorldOptions world_options(const MirrorRunOptions& run) {
   WorldOptions options = mirror_options(run.seed);
   if (run.replacing) options.rebuild_after = kReplacedAfter;
+  options.min_copies = run.min_copies;
   return options;
 }
 
@@ -67,6 +68,7 @@ class Run {
     client::Options limits = small_client_options({}, {}, {});
     if (options_.large) limits.unit_bytes = io::RangeLocks::kGranule;
     if (options_.large) limits.max_transfer_bytes = 1U << 20U;
+    if (options_.min_copies > 1) limits.deadline = std::chrono::minutes(1);  // a write waits for a server's return
     return limits;
   }
 

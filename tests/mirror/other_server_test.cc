@@ -139,7 +139,7 @@ TEST_F(OtherServerTest, ReadsTheRecordsOfAllItsGroups) {
   }
   meta::DataGroups& groups = mirrors_.world.server(kMetaServer)->meta()->core().data_groups();
   ClientProcess& any = mirrors_.world.start_client();
-  ASSERT_OK(call(mirrors_.world, any, groups.make(lists, {})));
+  ASSERT_OK(call(mirrors_.world, any, groups.make(lists, 1, {})));
   std::vector<TargetId> wanted;
   for (const auto& [id, group] : groups.all()) wanted.push_back(id);
   ASSERT_GT(wanted.size(), wire::kMaxGroupsAsked);

@@ -66,9 +66,11 @@ job::Task<Result<void>> call_once(Session& session, const Share& share, Limits l
   co_return done;
 }
 
-Error nobody_leads(TargetId group) {
-  return Error::told(Errc::kTimeout, "no io server of group " + std::to_string(group.value) +
-                                         " of targets has answered as its primary before the deadline");
+Error nobody_leads(TargetId group, const Error& last) {
+  std::string text = "no io server of group " + std::to_string(group.value) +
+                     " of targets has answered as its primary before the deadline";
+  if (last.code() == Errc::kNotPrimary && !last.context().empty()) text += ": " + std::string(last.context());
+  return Error::told(Errc::kTimeout, std::move(text));
 }
 
 }  // namespace
@@ -82,7 +84,7 @@ job::Task<Result<void>> at_primary(Session& session, const Share& share, Limits 
     auto done = co_await call_once(session, share, limits, once, moved);
     if (done || (!moved && done.code() != Errc::kNotPrimary)) co_return done;
     if (limits.stop.stopped()) co_return done;
-    if (executor.now() + pause >= limits.deadline) co_return nobody_leads(share.group);
+    if (executor.now() + pause >= limits.deadline) co_return nobody_leads(share.group, done.error());
     if (moved) continue;
     const std::uint64_t before = session.servers().groups().find(share.group)->epoch;
     SPATE_CO_TRY(std::ignore, co_await session.learn_groups(group, limits));

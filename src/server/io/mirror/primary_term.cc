@@ -23,6 +23,18 @@ Error not_primary(const MirrorGroup& group) {
   return Error::told(Errc::kNotPrimary, "this server does not lead group " + std::to_string(group.id.value) + " now");
 }
 
+/// Whether too few members serve for a change to be answered.
+bool lacks_copies(const MirrorGroup& group) {
+  return group.record.serving() < group.record.min && !planted(Defect::kMinIgnored);
+}
+
+Error too_few_copies(const MirrorGroup& group) {
+  return Error::told(Errc::kNotPrimary, "its group " + std::to_string(group.id.value) + " has " +
+                                            std::to_string(group.record.serving()) + " of at least " +
+                                            std::to_string(group.record.min) +
+                                            " copies (min_copies): changes wait for more");
+}
+
 /// The range that the change concerns: the hull of its extents, or the whole datafile.
 RangeLocks::Range range_of(const trove::BytestreamRequest& request) {
   using trove::BytestreamOp;
@@ -211,9 +223,7 @@ job::Task<Result<trove::BytestreamCompletion>> PrimaryTerm::change(trove::Bytest
   const RangeLocks::Range range = range_of(request);
   SPATE_CO_TRY(RangeLocks::Hold hold, co_await locks_.take(request.id, range, stop));
   SPATE_CO_TRY(std::ignore, check());
-  if (group_.record.serving() < group_.record.min)
-    co_return Error::told(Errc::kNotPrimary,
-                          "too few members of the group serve: changes are refused until more serve");
+  if (lacks_copies(group_)) co_return too_few_copies(group_);
   const Forwarder::Running running(forwarder_);
   // The note is made in the present window: the window is not closed while this runs.
   SPATE_CO_TRY(std::ignore, co_await note(request));
@@ -226,6 +236,8 @@ job::Task<Result<trove::BytestreamCompletion>> PrimaryTerm::change(trove::Bytest
   if (planted(Defect::kOwnCopyFirst)) own = co_await run_op(group_.target, asker, request, {});
   auto told = co_await forwarder_.tell(message, data, nullptr, asker.trace);
   if (stopping_.stopped()) co_return not_primary(group_);
+  // The member that completed the number of copies may have left while this waited for it.
+  if (told && lacks_copies(group_)) told = too_few_copies(group_);
   if (told && !planted(Defect::kOwnCopyFirst)) own = co_await run_op(group_.target, asker, request, {});
   if (told && own) co_return own;
   // Some members may have changed their copies, others not.
@@ -265,6 +277,7 @@ job::Task<Result<void>> PrimaryTerm::mend(DatafileId datafile, RangeLocks::Range
 
 job::Task<Result<void>> PrimaryTerm::sync_mirrors(DatafileId datafile, TraceId trace) {
   SPATE_CO_TRY(std::ignore, check());
+  if (lacks_copies(group_)) co_return too_few_copies(group_);
   const Forwarder::Running running(forwarder_);
   wire::MirrorForwardRequest request = forwarder_.message(datafile, wire::MirrorChange::kSync);
   request.number = running.number();
@@ -273,6 +286,7 @@ job::Task<Result<void>> PrimaryTerm::sync_mirrors(DatafileId datafile, TraceId t
   // A member that is away, or lacks all data, is given what this member's notes and list name.
   if (!planted(Defect::kNotesNotSynced)) tasks.push_back(group_.log.make_durable());
   SPATE_CO_TRY(std::ignore, co_await job::run_all(parts_.executor, std::move(tasks)));
+  if (lacks_copies(group_)) co_return too_few_copies(group_);
   auto led = check();
   co_return led;
 }

@@ -68,15 +68,17 @@ class PrimaryTerm {
   /// its answer, when it no longer holds a lock. Once other members have received the change, it is carried out to the
   /// end, even if `stop` fires. The memory behind the request's spans outlives the task.
   ///
-  /// Failure: kNotPrimary if too few members serve, or if this member does not lead or ceases to lead meanwhile; in the
-  /// last case the change may have had its effect on some members, and the next term makes the copies equal. After any
+  /// Failure: kNotPrimary if this member does not lead or ceases to lead meanwhile; in the last case the change may
+  /// have had its effect on some members, and the next term makes the copies equal. kNotPrimary with another sentence,
+  /// too, if fewer members serve than the record's `min`, or have it when the change is about to be answered. After any
   /// other failure the serving members' copies are equal again, with the change or without it, unless this member's own
   /// storage fails (kIoError). A member that does not answer, or cannot make the change, becomes absent, and the change
   /// goes on without it.
   job::Task<Result<trove::BytestreamCompletion>> change(trove::BytestreamRequest request, MirrorExtras extras,
                                                         flow::Asker asker, job::StopToken stop);
   /// Syncs the datafile on all other members, and makes this member's notes durable. The datafile itself, on this
-  /// member, is left to the caller. `trace`: of the request that this is part of; 0: none.
+  /// member, is left to the caller. Fails as change() does if too few members serve. `trace`: of the request that this
+  /// is part of; 0: none.
   job::Task<Result<void>> sync_mirrors(DatafileId datafile, TraceId trace);
 
   /// Has one member receive its copies of some datafiles anew, or makes another member the primary

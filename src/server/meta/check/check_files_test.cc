@@ -213,7 +213,7 @@ TEST_F(CheckFiles, MembersOfAGroupHoldItsDatafiles) {
   const TargetId second = target_id(ServerId(2), 0);
   const TargetId third = target_id(ServerId(3), 0);
   EXPECT_THAT(cross_check({{f, {0, first}, 5000}}), testing::ElementsAre(Verdict::kMisplaced));
-  ASSERT_OK(run(role->core().data_groups().make({{first, second}}, {})));
+  ASSERT_OK(run(role->core().data_groups().make({{first, second}}, 1, {})));
   EXPECT_THAT(check(), testing::IsEmpty());
   EXPECT_EQ(cross_check({{f, {0, first}, 5000}, {f, {0, second}, 5001}, {f, {0, third}, 0}, {gone, {0, second}, 10}}),
             (std::vector<Verdict>{Verdict::kGood, Verdict::kTooLong, Verdict::kMisplaced, Verdict::kOrphan}));

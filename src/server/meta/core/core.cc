@@ -187,8 +187,19 @@ job::Task<Result<Handle>> MetaCore::new_handle(job::StopToken stop) {
   co_return Handle(std::uint64_t{options_.shard} << 48U | number);
 }
 
+/// Clients take kTimeout for a reason to ask again, and tell its sentence if their own time runs out.
+Result<void> MetaCore::check_copies(rpc::Call& call) const {
+  call.needs_copies = !store_.store().lacks_copies();
+  if (call.needs_copies) return {};
+  return Error::told(Errc::kTimeout,
+                     "too few meta servers hold the name space (meta.min_copies): changes wait until another one does");
+}
+
 job::Task<Result<Bytes>> MetaCore::change(rpc::Call& call, ByteView request, Body body) {
   SPATE_CO_TRY(std::ignore, parts_.sessions->admit(call));
+  if (wire::changes_names(call.header.op)) {
+    SPATE_CO_TRY(std::ignore, check_copies(call));
+  }
   AnswerTable::Turn turn;
   if (has_slot(call)) {
     SPATE_CO_TRY(turn, co_await parts_.answers->enter(call));

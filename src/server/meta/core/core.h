@@ -54,6 +54,9 @@ class MetaCore {
   job::Task<Result<void>> sync();
 
   const MetaOptions& options() const { return options_; }
+  /// Call it before a change that a client asks for. kTimeout with a sentence: too few servers hold the records. The
+  /// reply will wait until enough of them hold the change.
+  Result<void> check_copies(rpc::Call& call) const;
   job::KeyvalContext& store() { return store_; }
   job::Executor& executor() { return store_.executor(); }
   Clock& clock() { return executor().clock(); }

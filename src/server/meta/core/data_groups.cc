@@ -22,9 +22,10 @@ bool is_on(const DataGroup& group, ServerId server) {
   return std::ranges::any_of(group.members, [server](const GroupMember& m) { return server_of(m.target) == server; });
 }
 
-DataGroup new_group(TargetId id, const std::vector<TargetId>& members) {
+DataGroup new_group(TargetId id, const std::vector<TargetId>& members, std::uint32_t min) {
   DataGroup group;
   group.id = id;
+  group.min = min;
   group.primary = members.front();
   for (const TargetId member : members) group.members.push_back({member, MemberState::kServing});
   return group;
@@ -51,8 +52,8 @@ const DataGroup* DataGroups::find(TargetId group) const {
   return found == groups_.end() ? nullptr : &found->second;
 }
 
-const DataGroup* DataGroups::with_members(const std::vector<TargetId>& members) const {
-  const auto found = by_members_.find(members);
+const DataGroup* DataGroups::with_members(const std::vector<TargetId>& members, std::uint32_t min) const {
+  const auto found = by_members_.find({min, members});
   return found == by_members_.end() ? nullptr : find(found->second);
 }
 
@@ -69,14 +70,14 @@ void DataGroups::use(DataGroup group) {
   const auto [known, added] = groups_.try_emplace(group.id, group);
   if (!added && known->second.epoch >= group.epoch) return;
   if (!added && !same_targets(known->second, group)) forget_members(known->second);
-  by_members_.try_emplace(members_of(group), group.id);
+  by_members_.try_emplace({group.min, members_of(group)}, group.id);
   known->second = std::move(group);
   parts_.io->group_changed(known->second);
 }
 
 /// New files are put into the group no more by the list of its members until now.
 void DataGroups::forget_members(const DataGroup& group) {
-  const auto found = by_members_.find(members_of(group));
+  const auto found = by_members_.find({group.min, members_of(group)});
   if (found != by_members_.end() && found->second == group.id) by_members_.erase(found);
 }
 
@@ -167,14 +168,15 @@ job::Task<Result<bool>> DataGroups::try_change(const wire::ChangeGroupRequest& r
   co_return true;
 }
 
-job::Task<Result<void>> DataGroups::make(std::set<std::vector<TargetId>> lists, job::StopToken stop) {
+job::Task<Result<void>> DataGroups::make(std::set<std::vector<TargetId>> lists, std::uint32_t min,
+                                         job::StopToken stop) {
   SPATE_CO_TRY(const job::Semaphore::Units turn, co_await making_.acquire(1, stop));
   std::uint32_t next = groups_.empty() ? kFirstGroup.value : groups_.rbegin()->first.value + 1;
   std::vector<DataGroup> made;
   job::Transaction transaction = store_.begin();
   for (const std::vector<TargetId>& members : lists) {
-    if (by_members_.contains(members)) continue;  // made while this waited for its turn
-    DataGroup group = new_group(TargetId(next++), members);
+    if (by_members_.contains({min, members})) continue;  // made while this waited for its turn
+    DataGroup group = new_group(TargetId(next++), members, min);
     SPATE_CO_TRY(std::ignore, check_group(group));
     transaction.put(data_group_key(group.id), encoded(group));
     made.push_back(std::move(group));

@@ -37,10 +37,11 @@ class DataGroups {
   /// Carries out a ChangeGroupRequest. Other changes may run at the same time, even of the same group.
   job::Task<Result<wire::ChangeGroupReply>> change(wire::ChangeGroupRequest request);
 
-  /// A group with these members in this order, if there is one.
-  const DataGroup* with_members(const std::vector<TargetId>& members) const;
-  /// Makes a group for each list of members that has none. The first member of each becomes the primary.
-  job::Task<Result<void>> make(std::set<std::vector<TargetId>> lists, job::StopToken stop);
+  /// A group with these members in this order and this `min`, if there is one.
+  const DataGroup* with_members(const std::vector<TargetId>& members, std::uint32_t min) const;
+  /// Makes a group with this `min` for each list of members that has none. The first member of each becomes the
+  /// primary.
+  job::Task<Result<void>> make(std::set<std::vector<TargetId>> lists, std::uint32_t min, job::StopToken stop);
 
  private:
   Result<void> check_report(const DataGroup& now, const DataGroup& later, TargetId by);
@@ -51,8 +52,9 @@ class DataGroups {
   job::KeyvalContext& store_;
   const MetaParts& parts_;
   std::map<TargetId, DataGroup> groups_;
-  std::map<std::vector<TargetId>, TargetId> by_members_;  // of groups with the same members, one
-  std::set<TargetId> told_;                               // groups with a later record at a member; the log has them
+  /// Of groups with the same members and the same `min`, one.
+  std::map<std::pair<std::uint32_t, std::vector<TargetId>>, TargetId> by_members_;
+  std::set<TargetId> told_;  // groups with a later record at a member; the log has them
   job::Semaphore making_;
 };
 

@@ -22,6 +22,7 @@ struct MetaOptions {
   std::uint64_t strip_bytes = 1ULL << 20U;  // default for files whose directory has no hint
   std::uint32_t strip_count = 0;            // targets of such a file; 0 = all
   std::uint32_t replicas = 1;               // copies of such a file's data, 1..kMaxReplicas
+  std::uint32_t min_copies = 1;             // of them, as many must serve for a change to be answered, 1..kMaxReplicas
   /// The longest time for which a crash of the machine may lose an acknowledged change; 0: a change is durable before
   /// it is acknowledged.
   Duration sync = std::chrono::milliseconds(100);

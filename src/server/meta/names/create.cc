@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // create: makes a regular file, and may open it; or makes a fifo, socket or device node.
+#include <algorithm>
+
 #include "server/meta/core/core.h"
 #include "server/meta/core/reply.h"
 #include "server/meta/names/layout_choice.h"
@@ -61,9 +63,11 @@ Outcome<InodeRecord> make_opened(Operation& operation, const wire::CreateRequest
     const LayoutDefaults defaults{core.options().strip_bytes, core.options().strip_count, core.membership().targets()};
     const std::uint64_t base = core.next_base();
     SPATE_CO_TRY(object.layout, choose_layout(request.layout, directory.hints, defaults, base));
-    const std::uint32_t replicas = directory.hints.replicas.value_or(core.options().replicas);
-    if (replicas > 1 || names_groups(*object.layout)) {
-      SPATE_CO_TRY(std::ignore, mirror(operation, *object.layout, replicas, base / defaults.targets.size()));
+    Copies copies;
+    copies.replicas = directory.hints.replicas.value_or(core.options().replicas);
+    copies.min = std::min(directory.hints.min_copies.value_or(core.options().min_copies), copies.replicas);
+    if (copies.replicas > 1 || names_groups(*object.layout)) {
+      SPATE_CO_TRY(std::ignore, mirror(operation, *object.layout, copies, base / defaults.targets.size()));
     }
   } else {
     object.attributes.device = request.device;

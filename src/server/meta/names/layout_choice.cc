@@ -52,6 +52,11 @@ Result<void> check_replicas(std::uint64_t replicas, const std::vector<TargetId>&
                                                  std::to_string(servers.size()));
 }
 
+Result<void> check_min_copies(std::uint64_t min_copies) {
+  if (min_copies >= 1 && min_copies <= kMaxReplicas) return {};
+  return Error::told(Errc::kInvalidArgument, "min_copies must be 1 to " + std::to_string(kMaxReplicas));
+}
+
 Result<Layout> choose_layout(const wire::LayoutHints& params, const DirectoryHints& directory,
                              const LayoutDefaults& defaults, std::uint64_t base) {
   const std::vector<TargetId>& targets = defaults.targets;

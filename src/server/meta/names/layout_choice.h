@@ -27,5 +27,7 @@ Result<void> check_strip_count(std::uint64_t strip_count);
 Result<void> check_target(TargetId target, const std::vector<TargetId>& targets);
 /// Also refuses more copies than there are io servers.
 Result<void> check_replicas(std::uint64_t replicas, const std::vector<TargetId>& targets);
+/// A file with fewer copies needs all of them.
+Result<void> check_min_copies(std::uint64_t min_copies);
 
 }  // namespace spate::meta

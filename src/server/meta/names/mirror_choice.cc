@@ -55,12 +55,12 @@ std::set<std::vector<TargetId>> groups_near(const ClusterMap& map, TargetId firs
 }
 
 /// Prefers a group of this target whose members all serve to the group whose turn it is.
-Result<const DataGroup*> choose_group(const DataGroups& groups, const ClusterMap& map, TargetId first,
-                                      std::uint32_t replicas, std::uint64_t turn) {
+Result<const DataGroup*> choose_group(const DataGroups& groups, const ClusterMap& map, TargetId first, Copies copies,
+                                      std::uint64_t turn) {
   const DataGroup* chosen = nullptr;
   for (std::uint64_t i = 0; i < kMostPartners; ++i) {
-    SPATE_TRY(const auto members, group_members(map, first, replicas, turn + i));
-    const DataGroup* const group = groups.with_members(members);
+    SPATE_TRY(const auto members, group_members(map, first, copies.replicas, turn + i));
+    const DataGroup* const group = groups.with_members(members, copies.min);
     if (group == nullptr) return nullptr;
     if (chosen == nullptr) chosen = group;
     if (group->is_whole()) return group;
@@ -96,12 +96,12 @@ Result<std::vector<TargetId>> group_members(const ClusterMap& map, TargetId firs
   return members;
 }
 
-Result<void> mirror(Operation& operation, Layout& layout, std::uint32_t replicas, std::uint64_t turn) {
+Result<void> mirror(Operation& operation, Layout& layout, Copies copies, std::uint64_t turn) {
   MetaCore& core = operation.core();
   layout.redundancy = Redundancy::kMirror;
   SPATE_TRY(std::ignore, check_knows(*operation.call().peer, layout));
   ClusterMap room;
-  const ClusterMap& map = core.group_servers().able(core.membership().map(), replicas, room);
+  const ClusterMap& map = core.group_servers().able(core.membership().map(), copies.replicas, room);
   std::set<std::vector<TargetId>> missing;
   for (Slot& slot : layout.slots) {
     TargetId& target = slot.targets.front();
@@ -110,14 +110,15 @@ Result<void> mirror(Operation& operation, Layout& layout, std::uint32_t replicas
         return Error::told(Errc::kInvalidArgument, "there is no group of targets " + std::to_string(target.value));
       continue;
     }
-    if (replicas < 2) return Error::told(Errc::kInvalidArgument, "either groups of targets are named, or targets");
+    if (copies.replicas < 2)
+      return Error::told(Errc::kInvalidArgument, "either groups of targets are named, or targets");
     const TargetId first = first_member(map, target);
-    const auto chosen = choose_group(core.data_groups(), map, first, replicas, turn);
+    const auto chosen = choose_group(core.data_groups(), map, first, copies, turn);
     if (!chosen && map.servers.size() < core.membership().map().servers.size())
       return Error::told(chosen.code(), std::string(chosen.error().context()) + that_can());
     SPATE_TRY(const DataGroup* const group, chosen);
     if (group == nullptr) {
-      missing.merge(groups_near(map, first, replicas));
+      missing.merge(groups_near(map, first, copies.replicas));
     } else {
       target = group->id;
     }
@@ -131,8 +132,8 @@ Result<void> mirror(Operation& operation, Layout& layout, std::uint32_t replicas
         });
   }
   return operation.deferred().run_again_after(
-      [&core, lists = std::move(missing), stop = operation.call().stop]() mutable {
-        return core.data_groups().make(std::move(lists), stop);
+      [&core, lists = std::move(missing), min = copies.min, stop = operation.call().stop]() mutable {
+        return core.data_groups().make(std::move(lists), min, stop);
       });
 }
 

@@ -18,9 +18,15 @@ Result<std::vector<TargetId>> group_members(const ClusterMap& map, TargetId firs
 
 inline bool names_groups(const Layout& layout) { return is_group(layout.slots.front().targets.front()); }
 
-/// Turns `layout`, whose slots name targets, into that of a file with `replicas` copies: each slot names a group. Slots
+/// How many copies a new file gets, and how many of them must serve for a change to be answered: 1..replicas.
+struct Copies {
+  std::uint32_t replicas = 1;
+  std::uint32_t min = 1;
+};
+
+/// Turns `layout`, whose slots name targets, into that of a file with that many copies: each slot names a group. Slots
 /// that name a group already stay. Yields kConflict if a group was missing: the operation runs again when the group
 /// exists. kNoSpace, kNotSupported (an older client) with a sentence.
-Result<void> mirror(Operation& operation, Layout& layout, std::uint32_t replicas, std::uint64_t turn);
+Result<void> mirror(Operation& operation, Layout& layout, Copies copies, std::uint64_t turn);
 
 }  // namespace spate::meta

@@ -47,6 +47,11 @@ Result<void> set_hint(DirectoryHints& hints, std::string_view name, std::string_
     hints.replicas = number;
     return {};
   }
+  if (name == kMinCopiesXattr) {
+    SPATE_TRY(std::ignore, check_min_copies(number));
+    hints.min_copies = number;
+    return {};
+  }
   SPATE_TRY(std::ignore, check_target(TargetId(number), targets));
   hints.first_target = TargetId(number);
   return {};
@@ -54,7 +59,7 @@ Result<void> set_hint(DirectoryHints& hints, std::string_view name, std::string_
 
 bool is_hint(std::string_view name) {
   return name == kStripBytesXattr || name == kStripCountXattr || name == kFirstTargetXattr ||
-         name == kDistributionXattr || name == kReplicasXattr;
+         name == kDistributionXattr || name == kReplicasXattr || name == kMinCopiesXattr;
 }
 
 }  // namespace
@@ -96,6 +101,7 @@ std::optional<std::string> layout_xattr(const InodeRecord& inode, std::string_vi
   if (name == kFirstTargetXattr && hints.first_target) return std::to_string(hints.first_target->value);
   if (name == kDistributionXattr && hints.distribution) return describe(*hints.distribution);
   if (name == kReplicasXattr && hints.replicas) return std::to_string(*hints.replicas);
+  if (name == kMinCopiesXattr && hints.min_copies) return std::to_string(*hints.min_copies);
   return std::nullopt;
 }
 
@@ -103,8 +109,9 @@ Result<void> set_layout_xattr(InodeRecord& inode, std::string_view name, std::op
                               const std::vector<TargetId>& targets) {
   if (name == kLayoutXattr) return Error::told(Errc::kNotPermitted, "a file's layout is set when it is made");
   if (!is_hint(name))
-    return Error::told(Errc::kInvalidArgument,
-                       "user.spate.* has strip_bytes, strip_count, first_target, distribution and replicas");
+    return Error::told(
+        Errc::kInvalidArgument,
+        "user.spate.* has strip_bytes, strip_count, first_target, distribution, replicas and min_copies");
   if (!inode.is_directory()) return Error::told(Errc::kInvalidArgument, "layout attributes are set on directories");
   if (value) return set_hint(inode.hints, name, *value, targets);
   if (!layout_xattr(inode, name)) return Errc::kNoAttribute;
@@ -113,13 +120,14 @@ Result<void> set_layout_xattr(InodeRecord& inode, std::string_view name, std::op
   if (name == kFirstTargetXattr) inode.hints.first_target.reset();
   if (name == kDistributionXattr) inode.hints.distribution.reset();
   if (name == kReplicasXattr) inode.hints.replicas.reset();
+  if (name == kMinCopiesXattr) inode.hints.min_copies.reset();
   return {};
 }
 
 std::vector<std::string> layout_xattr_names(const InodeRecord& inode) {
   std::vector<std::string> names;
   for (const std::string_view name :
-       {kStripBytesXattr, kStripCountXattr, kFirstTargetXattr, kDistributionXattr, kReplicasXattr}) {
+       {kStripBytesXattr, kStripCountXattr, kFirstTargetXattr, kDistributionXattr, kReplicasXattr, kMinCopiesXattr}) {
     if (layout_xattr(inode, name)) names.emplace_back(name);
   }
   return names;

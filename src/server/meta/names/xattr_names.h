@@ -14,6 +14,7 @@ constexpr std::string_view kLayoutXattr = "user.spate.layout";
 constexpr std::string_view kStripBytesXattr = "user.spate.strip_bytes";
 constexpr std::string_view kStripCountXattr = "user.spate.strip_count";
 constexpr std::string_view kReplicasXattr = "user.spate.replicas";
+constexpr std::string_view kMinCopiesXattr = "user.spate.min_copies";
 constexpr std::string_view kDistributionXattr = "user.spate.distribution";
 constexpr std::string_view kFirstTargetXattr = "user.spate.first_target";
 

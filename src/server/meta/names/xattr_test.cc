@@ -61,6 +61,32 @@ TEST(MetaXattrs, CopiesThatCannotBeKeptAreRefused) {
   EXPECT_EQ(more_than_servers.error().context(), "replicas=5 needs as many io servers, and the file system has 4");
 }
 
+TEST(MetaXattrs, ADirectoryDeterminesHowManyCopiesAWriteNeeds) {
+  TestFs fs;
+  User user(fs, alice());
+  ASSERT_OK(user.mkdir("d"));
+  ASSERT_OK(user.setxattr("d", "user.spate.replicas", "2"));
+  ASSERT_OK(user.setxattr("d", "user.spate.strip_count", "1"));
+  ASSERT_OK(user.setxattr("d", "user.spate.first_target", "256"));
+  const auto group_of = [&](const std::string& path) {
+    const auto made = user.create(path);
+    EXPECT_OK(made);
+    return made ? *fs.core->data_groups().find(made->object.layout->slots[0].targets[0]) : DataGroup();
+  };
+  EXPECT_EQ(group_of("d/one").min, 1U);
+  ASSERT_OK(user.setxattr("d", "user.spate.min_copies", "2"));
+  EXPECT_EQ(*user.getxattr("d", "user.spate.min_copies"), "2");
+  ASSERT_OK(user.mkdir("d/sub"));
+  const DataGroup two = group_of("d/sub/two");
+  EXPECT_EQ(two.min, 2U) << "a new directory does not inherit it";
+  ASSERT_OK(user.setxattr("d", "user.spate.min_copies", "8"));
+  EXPECT_EQ(group_of("d/all").min, 2U) << "a file needs more copies than it has";
+  ASSERT_OK(user.removexattr("d", "user.spate.min_copies"));
+  EXPECT_EQ(group_of("d/again").min, 1U);
+  EXPECT_ERRC(user.setxattr("d", "user.spate.min_copies", "0"), Errc::kInvalidArgument);
+  EXPECT_ERRC(user.setxattr("d", "user.spate.min_copies", "9"), Errc::kInvalidArgument);
+}
+
 /// `spate cp` within the file system gives a copy the layout of its source.
 TEST(MetaXattrs, AFileMayNameTheGroupsOfAnother) {
   TestFs fs;

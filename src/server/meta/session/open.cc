@@ -55,6 +55,9 @@ job::Task<Result<wire::OpenReply>> OpenTable::open_existing(Operation& operation
   SPATE_CO_TRY(std::ignore, after_settling(operation, inode, writes));
   wire::OpenReply reply;
   reply.truncated = (open_flags & wire::kOpenTruncate) != 0;
+  if (reply.truncated) {
+    SPATE_CO_TRY(std::ignore, operation.core().check_copies(operation.call()));
+  }
   if (reply.truncated) begin_truncate(operation, inode, 0, false, rights);
   if (reply.truncated && (open_flags & wire::kOpenByUser) != 0) drop_setid_bits(inode.attributes);
   if ((open_flags & wire::kOpenNotesRead) != 0) {

@@ -212,6 +212,10 @@ TEST(MetaRecords, DecodeReversesEncode) {
   InodeRecord mirrors = some_directory();
   mirrors.hints.replicas = 3;
   expect_round_trip(mirrors);
+  mirrors.hints.min_copies = 2;
+  expect_round_trip(mirrors);
+  mirrors.hints.replicas.reset();  // the file system's default
+  expect_round_trip(mirrors);
   DataGroup group;
   group.id = kFirstGroup;
   group.primary = TargetId(256);

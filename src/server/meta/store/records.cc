@@ -94,10 +94,12 @@ bool valid_replicas(std::uint32_t replicas) { return replicas >= 1 && replicas <
 
 template <>
 struct Format<InodeRecord> {
-  static constexpr std::uint8_t kVersion = 8;
+  static constexpr std::uint8_t kVersion = 9;
+  static constexpr std::uint8_t kSecondParentVersion = 8;
   static constexpr std::uint8_t kParentVersion = 7;
   static std::uint8_t version_for(const InodeRecord& r) {
-    if (r.second_parent) return kVersion;
+    if (r.hints.min_copies) return kVersion;
+    if (r.second_parent) return kSecondParentVersion;
     return !r.is_directory() && r.parent ? kParentVersion : version_without_parent(r);
   }
   /// Few objects need the fields of later versions. The records of all others keep their short form. A layout that
@@ -124,7 +126,8 @@ struct Format<InodeRecord> {
     std::uint8_t otherwise = version_without_parent(r);
     a(otherwise);
     if (otherwise < kParentVersion) appended(a, r, otherwise);
-    if (version >= kVersion) a(r.second_parent);
+    if (version >= kSecondParentVersion) a(r.second_parent);
+    if (version >= kVersion) a(r.hints.min_copies);
     if constexpr (!std::is_const_v<R>) {
       if (otherwise != version_without_parent(r)) a.decoder().fail();
     }
@@ -151,7 +154,7 @@ struct Format<InodeRecord> {
     return r.handle() && valid_type(r.attributes.type) && r.attributes.mode <= 07777 &&
            r.is_regular() == r.layout.has_value() && (r.parent || !r.is_directory()) &&
            (!r.second_parent || (r.parent && !r.is_directory())) && check_acl(r.acl) && check_acl(r.default_acl) &&
-           valid_replicas(r.hints.replicas.value_or(1));
+           valid_replicas(r.hints.replicas.value_or(1)) && valid_replicas(r.hints.min_copies.value_or(1));
   }
 };
 

@@ -57,8 +57,11 @@ struct DirectoryHints {
   std::optional<std::uint32_t> strip_count;  // 0 = all targets
   std::optional<TargetId> first_target;
   std::optional<DistributionSpec> distribution;
-  std::optional<std::uint32_t> replicas;  // 1..kMaxReplicas
-  bool empty() const { return !strip_bytes && !strip_count && !first_target && !distribution && !replicas; }
+  std::optional<std::uint32_t> replicas;    // 1..kMaxReplicas
+  std::optional<std::uint32_t> min_copies;  // 1..kMaxReplicas; a file's group gets at most the number of its copies
+  bool empty() const {
+    return !strip_bytes && !strip_count && !first_target && !distribution && !replicas && !min_copies;
+  }
   friend bool operator==(const DirectoryHints&, const DirectoryHints&) = default;
 };
 
