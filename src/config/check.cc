@@ -148,6 +148,10 @@ void check_cluster(const FileSystemConfig& config, std::vector<Problem>& out) {
       if (!fresh)
         out.push_back({server_key(i, "urls"), url + " is also an address of server " + std::to_string(at->second)});
     }
+    if (!server.rack.empty() && !is_rack_name(server.rack)) {
+      out.push_back({server_key(i, "rack"), "\"" + printable(server.rack) +
+                                                "\" is no name of a rack: 1 to 63 letters, digits, '.', '_' and '-'"});
+    }
     metas += server.roles.meta ? 1U : 0U;
     ios += server.roles.io ? 1U : 0U;
   }

@@ -37,7 +37,7 @@ ClusterMap cluster_map(const FileSystemConfig& config) {
   ClusterMap map;
   map.fs = config.fs.id;
   for (const ServerConfig& server : config.servers) {
-    ServerEntry entry{server.id, server.urls, server.roles, {}};
+    ServerEntry entry{server.id, server.urls, server.roles, {}, server.rack};
     for (std::size_t i = 0; i < server.storage.size(); ++i) entry.targets.push_back(target_id(server.id, i));
     map.servers.push_back(std::move(entry));
   }

@@ -103,6 +103,7 @@ struct ServerConfig {
   ServerRoles roles;                 // required
   std::vector<std::string> storage;  // 1..256 folders of an io server, each a target; only append
   std::string keyval;                // folder of a meta server's store
+  std::string rack;                  // of its machine, as is_rack_name() demands; empty: not known
   TroveKind trove = TroveKind::kAuto;
   friend bool operator==(const ServerConfig&, const ServerConfig&) = default;
 };

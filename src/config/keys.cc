@@ -332,6 +332,9 @@ std::vector<Key> server_rows() {
                                           "", 0, kMaxTargetsPerServer}),
       server_row<&ServerConfig::keyval>(
           {"", "keyval", Type::kPath, "Folder for the name space of a meta server.", "", 0, kMaxText}),
+      server_row<&ServerConfig::rack>({"", "rack", Type::kText,
+                                       "Its machine's rack. Copies go to different racks if there are enough of them.",
+                                       "", 0, kMaxRackBytes}),
       server_row<&ServerConfig::trove>({"", "trove", Type::kChoice,
                                         "How the server drives its storage. auto: by io_uring where the kernel allows "
                                         "it, else by a thread pool. mem: in memory only, so that nothing is kept.",

@@ -7,10 +7,11 @@ namespace spate {
 namespace {
 
 constexpr std::uint8_t kVersion = 1;
+constexpr std::uint8_t kVersionWithRacks = 2;
 constexpr std::uint8_t kMetaBit = 1;
 constexpr std::uint8_t kIoBit = 2;
 
-ServerEntry decode_server(Decoder& in) {
+ServerEntry decode_server(Decoder& in, std::uint8_t version) {
   ServerEntry server;
   server.id = ServerId(in.u32());
   if (server.id.value == 0 || server.id.value > kMaxServerId) in.fail();
@@ -26,6 +27,8 @@ ServerEntry decode_server(Decoder& in) {
     server.targets.emplace_back(in.u32());
     if (server.targets.back().value / kMaxTargetsPerServer != server.id.value) in.fail();
   }
+  if (version == kVersionWithRacks) server.rack = in.text(kMaxRackBytes);
+  if (!server.rack.empty() && !is_rack_name(server.rack)) in.fail();
   return server;
 }
 
@@ -34,6 +37,18 @@ Error other_roles(const ServerEntry& server) {
 }
 
 }  // namespace
+
+bool is_rack_name(std::string_view name) {
+  const auto fits = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+           c == '-';
+  };
+  return !name.empty() && name.size() <= kMaxRackBytes && std::ranges::all_of(name, fits);
+}
+
+bool ClusterMap::has_racks() const {
+  return std::ranges::any_of(servers, [](const ServerEntry& server) { return !server.rack.empty(); });
+}
 
 const ServerEntry* ClusterMap::find_server(ServerId id) const {
   const auto at =
@@ -73,6 +88,7 @@ Result<void> ClusterMap::add(const ServerEntry& server) {
     return {};
   }
   if (at->roles != server.roles) return other_roles(server);
+  if (at->rack.empty()) at->rack = server.rack;
   for (const TargetId target : server.targets) {
     if (server_of_target(target) == nullptr) at->targets.push_back(target);
   }
@@ -105,7 +121,8 @@ std::vector<TargetId> ClusterMap::targets_in_turn() const {
 }
 
 void encode(Encoder& out, const ClusterMap& map) {
-  out.u8(kVersion);
+  const bool racks = map.has_racks();
+  out.u8(racks ? kVersionWithRacks : kVersion);
   out.u64(map.version);
   out.u64(map.fs.value);
   out.u32(static_cast<std::uint32_t>(map.servers.size()));
@@ -116,21 +133,24 @@ void encode(Encoder& out, const ClusterMap& map) {
     for (const std::string& url : server.urls) out.text(url);
     out.u32(static_cast<std::uint32_t>(server.targets.size()));
     for (const TargetId target : server.targets) out.u32(target.value);
+    if (racks) out.text(server.rack);
   }
 }
 
 ClusterMap decode_cluster_map(Decoder& in) {
   ClusterMap map;
-  if (in.u8() != kVersion) in.fail();
+  const std::uint8_t version = in.u8();
+  if (version != kVersion && version != kVersionWithRacks) in.fail();
   map.version = in.u64();
   map.fs = FsId(in.u64());
   if (map.version == 0 || !map.fs) in.fail();
   const std::uint32_t servers = in.count(4 + 1 + 4 + 4);
   if (servers > kMaxServers) in.fail();
   for (std::uint32_t i = 0; in.ok() && i < servers; ++i) {
-    map.servers.push_back(decode_server(in));
+    map.servers.push_back(decode_server(in, version));
     if (i > 0 && map.servers[i - 1].id >= map.servers[i].id) in.fail();
   }
+  if (version == kVersionWithRacks && !map.has_racks()) in.fail();  // it has no reason for this version
   return map;
 }
 

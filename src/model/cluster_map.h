@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/codec.h"
@@ -24,12 +25,17 @@ constexpr std::size_t kMaxUrlsPerServer = 8;
 constexpr std::size_t kMaxUrlBytes = 255;
 constexpr std::size_t kMaxTargetsPerServer = 256;
 constexpr std::uint32_t kMaxServerId = 65535;
+constexpr std::size_t kMaxRackBytes = 63;
+
+/// Whether a rack may have this name: 1..kMaxRackBytes letters, digits, '.', '_' and '-'.
+bool is_rack_name(std::string_view name);
 
 struct ServerEntry {
   ServerId id;                    // 1..kMaxServerId
   std::vector<std::string> urls;  // in order of preference; 1..kMaxUrlsPerServer
   Roles roles;
   std::vector<TargetId> targets;  // io servers: in the order of their storage folders; others: none
+  std::string rack = {};          // of its machine, as is_rack_name() demands; empty: none is known
   friend bool operator==(const ServerEntry&, const ServerEntry&) = default;
 };
 
@@ -61,15 +67,18 @@ struct ClusterMap {
   std::vector<TargetId> targets_in_turn() const;
 
   /// Adds the servers and targets of `other` that this map lacks. Nothing is removed, and a server that both name keeps
-  /// its URLs. Fails and changes nothing if the maps belong to different file systems or differ in a server's roles.
+  /// its URLs, and its rack if it has one. Fails and changes nothing if the maps belong to different file systems or
+  /// differ in a server's roles.
   Result<void> grow(const ClusterMap& other);
   /// grow() with one server. The version stays the same.
   Result<void> add(const ServerEntry& server);
 
+  bool has_racks() const;
+
   friend bool operator==(const ClusterMap&, const ClusterMap&) = default;
 };
 
-/// docs/wire.md, "Cluster map".
+/// docs/wire.md, "Cluster map". A map without racks has the bytes that earlier versions know.
 void encode(Encoder& out, const ClusterMap& map);
 /// Fails the decoder on anything out of range or out of order.
 ClusterMap decode_cluster_map(Decoder& in);

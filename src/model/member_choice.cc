@@ -40,25 +40,34 @@ std::vector<const ServerEntry*> servers_with_targets(const ClusterMap& map) {
   return servers;
 }
 
-bool may_keep_hosts_apart(const std::vector<const ServerEntry*>& servers, std::size_t count) {
-  std::set<std::string_view> hosts;
-  for (const ServerEntry* server : servers) hosts.insert(host_of(*server));
-  return !hosts.contains({}) && hosts.size() >= count;
+std::string_view place_of(const ServerEntry& server, Apart apart) {
+  if (apart == Apart::kServers) return {};
+  return apart == Apart::kRacks && !server.rack.empty() ? std::string_view(server.rack) : host_of(server);
+}
+
+Apart may_keep_apart(const std::vector<const ServerEntry*>& servers, std::size_t count) {
+  for (const Apart apart : {Apart::kRacks, Apart::kHosts}) {
+    std::set<std::string_view> places;
+    for (const ServerEntry* server : servers) places.insert(place_of(*server, apart));
+    if (!places.contains({}) && places.size() >= count) return apart;
+  }
+  return Apart::kServers;
 }
 
 std::vector<TargetId> replacements(const ClusterMap& map, const DataGroup& group, TargetId absent) {
   const std::vector<const ServerEntry*> all = servers_with_targets(map);
+  const Apart apart = may_keep_apart(all, group.members.size());
   std::set<ServerId> members;
-  std::set<std::string_view> hosts;
+  std::set<std::string_view> places;
   for (const GroupMember& member : group.members) {
     members.insert(server_of(member.target));
     const ServerEntry* const server = map.find_server(server_of(member.target));
-    if (member.target != absent && server != nullptr) hosts.insert(host_of(*server));
+    if (member.target != absent && server != nullptr) places.insert(place_of(*server, apart));
   }
-  const bool apart = may_keep_hosts_apart(all, group.members.size());
   std::vector<TargetId> found;
   for (const ServerEntry* server : all) {
-    if (members.contains(server->id) || (apart && hosts.contains(host_of(*server)))) continue;
+    if (members.contains(server->id)) continue;
+    if (apart != Apart::kServers && places.contains(place_of(*server, apart))) continue;
     found.push_back(server->targets[weight(group, server->id.value) % server->targets.size()]);
   }
   std::ranges::sort(found, {}, [&group](TargetId target) { return weight(group, target.value); });

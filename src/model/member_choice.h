@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which targets may keep copies of the same data: those of different servers, on different hosts if possible.
+// Which targets may keep copies of the same data: those of different servers, in different racks or on different hosts
+// if possible.
 #pragma once
 
 #include <string_view>
@@ -16,11 +17,19 @@ std::string_view host_of(const ServerEntry& server);
 /// The io servers of the map that have targets, in the order of their numbers. They live as long as the map.
 std::vector<const ServerEntry*> servers_with_targets(const ClusterMap& map);
 
-/// Whether each of these servers shows its host, and there are at least `count` different ones.
-bool may_keep_hosts_apart(const std::vector<const ServerEntry*>& servers, std::size_t count);
+/// What two copies must not have in common. The order is that of strength.
+enum class Apart : std::uint8_t { kServers, kHosts, kRacks };
+
+/// The strongest of them by which `count` copies can be kept apart on these servers. kRacks: there are as many racks. A
+/// server whose rack is not known is in a rack of its own host. kHosts: each server shows its host, and there are as
+/// many of these.
+Apart may_keep_apart(const std::vector<const ServerEntry*>& servers, std::size_t count);
+
+/// The server's rack or host: copies on servers that have the same are not apart. Of kServers: empty.
+std::string_view place_of(const ServerEntry& server, Apart apart);
 
 /// The targets that may take the place of the member `absent`, one for each server that has no member, the best first.
-/// If the servers of the map show enough hosts for all members, those on the host of a member that stays are left out.
+/// Servers whose copies would not be apart from that of a member that stays are left out, as may_keep_apart() says.
 /// Different groups yield different orders, so that many servers share the work of one that is gone. Empty: there is
 /// none.
 std::vector<TargetId> replacements(const ClusterMap& map, const DataGroup& group, TargetId absent);

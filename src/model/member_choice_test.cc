@@ -63,6 +63,31 @@ TEST(MemberChoice, CopiesAreNeverOnOneHostIfTheyCanBeApart) {
   EXPECT_THAT(found_in(more, group_of()), ElementsAre(target_id(ServerId(4), 0)));
 }
 
+ServerEntry in_rack(const std::string& rack, ServerEntry server) {
+  server.rack = rack;
+  return server;
+}
+
+TEST(MemberChoice, CopiesAreNeverInOneRackIfTheyCanBeApart) {
+  std::vector<ServerEntry> servers{in_rack("r1", io_server(1, "a")), in_rack("r2", io_server(2, "b")),
+                                   in_rack("r1", io_server(3, "c"))};
+  EXPECT_THAT(found_in(map_of(servers), group_of()), IsEmpty()) << "server 3 is in the rack of server 1";
+  servers.push_back(in_rack("r2", io_server(4, "d")));
+  EXPECT_THAT(found_in(map_of(servers), group_of()), ElementsAre(target_id(ServerId(4), 0)));
+}
+
+TEST(MemberChoice, WithTooFewRacksHostsAreKeptApart) {
+  const ClusterMap map = map_of({in_rack("r1", io_server(1, "a")), in_rack("r1", io_server(2, "b")),
+                                 in_rack("r1", io_server(3, "a")), in_rack("r1", io_server(4, "c"))});
+  EXPECT_THAT(found_in(map, group_of()), ElementsAre(target_id(ServerId(4), 0)));
+}
+
+TEST(MemberChoice, AServerWithoutARackIsInARackOfItsHost) {
+  const ClusterMap map = map_of(
+      {in_rack("r1", io_server(1, "a")), io_server(2, "b"), io_server(3, "b"), in_rack("r1", io_server(4, "c"))});
+  EXPECT_THAT(found_in(map, group_of()), ElementsAre(target_id(ServerId(3), 0)));
+}
+
 TEST(MemberChoice, ServersWithoutTargetsKeepNothing) {
   ServerEntry meta = io_server(3, "c");
   meta.roles = {.meta = true, .io = false};

@@ -2,6 +2,7 @@
 #include "tools/deployment.h"
 
 #include <arpa/inet.h>
+#include <fmt/core.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/printable.h"
 #include "base/unique_fd.h"
 #include "config/convert.h"
 #include "config/describe.h"
@@ -119,6 +121,13 @@ Result<config::TroveKind> trove_kind(const std::string& name) {
   return static_cast<config::TroveKind>(std::get<std::uint64_t>(*value));
 }
 
+Result<void> check_rack(const std::string& rack) {
+  if (rack.empty() || is_rack_name(rack)) return {};
+  return Error::told(Errc::kInvalidArgument,
+                     fmt::format("--rack takes 1 to {} letters, digits, '.', '_' and '-', not \"{}\"", kMaxRackBytes,
+                                 printable(rack)));
+}
+
 std::string server_name(ServerId server) { return "server-" + std::to_string(server.value); }
 std::string shm_url(const std::string& folder, ServerId server) {
   return "shm://" + folder + "/run/" + server_name(server) + ".sock";
@@ -185,6 +194,7 @@ Result<config::FileSystemConfig> planned_config(const DeploymentPlan& plan, FsId
   for (std::uint32_t number = 1; number <= count; ++number) {
     config::ServerConfig server = make_server(plan, number);
     server.trove = plan.trove;
+    server.rack = plan.rack;
     config.servers.push_back(std::move(server));
   }
   for (std::size_t i = 0; i < plan.metas_elsewhere.size(); ++i) {

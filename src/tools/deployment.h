@@ -26,12 +26,16 @@ struct DeploymentPlan {
   std::uint32_t io_servers = 4;  // 1..64
   std::uint32_t first_port = 7400;
   std::string host = "127.0.0.1";  // this machine in the servers' addresses
+  std::string rack = {};           // of this machine; empty: not known
   std::uint32_t replicas = 1;      // of new files, 1..kMaxReplicas
   config::TroveKind trove = config::TroveKind::kAuto;
   bool tls = false;  // tcp+tls:// addresses, encrypted under the file system's keys
   bool shm = false;  // shared memory addresses as well: clients on this machine use them, and datafiles by themselves
   std::vector<config::Override> settings = {};  // further settings for spate.toml
 };
+
+/// kInvalidArgument unless it is empty or is_rack_name().
+Result<void> check_rack(const std::string& rack);
 
 /// FOLDER/spate.toml
 /// The file of the server key of a folder of `spate up`, `spate init` or `spate join`.

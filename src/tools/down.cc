@@ -220,6 +220,16 @@ std::string way_of(const config::ServerConfig& server, const bmi::PeerInfo& peer
   return peer.url == shown_url(server.urls) ? "" : ", by " + peer.url;
 }
 
+std::string rack_of(const config::ServerConfig& server) { return server.rack.empty() ? "" : ", rack " + server.rack; }
+
+/// What a row says of each server, whether it is up or not.
+nlohmann::json row_of(const config::ServerConfig& server, bool up) {
+  nlohmann::json row = {
+      {"server", server.id.value}, {"roles", roles_text(server.roles)}, {"url", shown_url(server.urls)}, {"up", up}};
+  if (!server.rack.empty()) row["rack"] = server.rack;
+  return row;
+}
+
 int tell_dead(Context& context, const std::vector<config::ServerConfig>& dead, std::size_t all) {
   const std::string file = context.config_file().value();  // it was opened just now
   const std::string folder = std::filesystem::path(file).parent_path().string();
@@ -281,10 +291,7 @@ int run_status(Context& context, const DownOptions&) {
   const auto found = ping_all(**process, ids, {});
   for (const config::ServerConfig& server : servers) {
     const Result<PingResult>& pinged = found.at(server.id);
-    nlohmann::json row = {{"server", server.id.value},
-                          {"roles", roles_text(server.roles)},
-                          {"url", shown_url(server.urls)},
-                          {"up", pinged.has_value()}};
+    nlohmann::json row = row_of(server, pinged.has_value());
     text +=
         fmt::format("server {:<3} {:<8} {:<28} ", server.id.value, roles_text(server.roles), shown_url(server.urls));
     if (pinged) {
@@ -297,8 +304,8 @@ int run_status(Context& context, const DownOptions&) {
       if (!part.empty()) row["group"] = part;
       if (server.roles.io) io_servers.push_back(server.id);
       meta_answers = meta_answers || (server.roles.meta && (part.empty() || part.starts_with("leads")));
-      text += fmt::format("up   pid {:<8} for {}{}{}{}\n", pinged->reply.pid, human_span(pinged->reply.uptime_ms),
-                          part.empty() ? "" : ", " + part, way_of(server, pinged->peer),
+      text += fmt::format("up   pid {:<8} for {}{}{}{}{}\n", pinged->reply.pid, human_span(pinged->reply.uptime_ms),
+                          part.empty() ? "" : ", " + part, rack_of(server), way_of(server, pinged->peer),
                           pinged->peer.security.empty() ? "" : ", " + pinged->peer.security);
     } else {
       code = kExitFailed;

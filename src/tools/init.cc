@@ -28,6 +28,7 @@ struct InitOptions {
   std::optional<std::uint64_t> port;
   std::optional<std::uint64_t> replicas;
   std::optional<std::uint64_t> metrics;
+  std::string rack;  // of this machine; empty: not known
   std::string meta;  // other machines with meta servers: HOST[:PORT],...
   bool tls = false;
   bool enable = false;
@@ -133,14 +134,16 @@ Result<DeploymentPlan> plan_of(const Context& context, const InitOptions& option
   plan.folder = (std::filesystem::absolute(options.storage, ignored) / "spate").lexically_normal().string();
   plan.io_servers = 1;
   plan.tls = options.tls;
+  SPATE_TRY(std::ignore, check_rack(options.rack));
+  plan.rack = options.rack;
   plan.replicas = static_cast<std::uint32_t>(options.replicas.value_or(1));
   if (options.port) plan.first_port = static_cast<std::uint32_t>(*options.port);
   SPATE_TRY(plan.metas_elsewhere, metas_of(options.meta));
   if (!plan.metas_elsewhere.empty()) plan.etcd_members = 1;
   SPATE_TRY(const FolderState state, inspect_folder(plan.folder));
   if (state == FolderState::kDeployment) {
-    const bool alone =
-        options.host.empty() && !options.port && !options.replicas && !options.tls && options.meta.empty();
+    const bool alone = options.host.empty() && !options.port && !options.replicas && !options.tls &&
+                       options.meta.empty() && options.rack.empty();
     if (alone && plan.settings.empty()) return plan;
     if (!options.meta.empty())
       return Error::told(Errc::kNotSupported,
@@ -173,7 +176,7 @@ int start(Context& context, const DeploymentPlan& plan, bool port_is_given) {
 }
 
 /// The io server of the first of several machines with meta servers, unless it is there already.
-int add_io_server(Context& context, const std::string& folder) {
+int add_io_server(Context& context, const std::string& folder, const std::string& rack) {
   const auto loaded = config::load_file(config_path(folder), {});
   if (!loaded) return context.fail(loaded.error());
   const auto& servers = loaded->config.servers;
@@ -189,7 +192,7 @@ int add_io_server(Context& context, const std::string& folder) {
   context.fs = folder;
   const bool json = std::exchange(context.json, false);
   const bool quiet = std::exchange(context.quiet, true);
-  const int code = add_server(context, fmt::format("{}:{}", beside.host, beside.client_port - 1), {});
+  const int code = add_server(context, fmt::format("{}:{}", beside.host, beside.client_port - 1), rack);
   context.json = json;
   context.quiet = quiet;
   return code;
@@ -208,7 +211,7 @@ int run_init(Context& context, const InitOptions& options) {
   const auto plan = plan_of(context, options);
   if (!plan) return context.fail(plan.error());
   if (const int code = start(context, *plan, options.port.has_value()); code != kExitOk) return code;
-  if (const int code = add_io_server(context, plan->folder); code != kExitOk) return code;
+  if (const int code = add_io_server(context, plan->folder, plan->rack); code != kExitOk) return code;
   const auto words = words_of(plan->folder);
   if (!words) return context.fail(words.error());
   if (options.enable) {
@@ -241,6 +244,7 @@ Command make_init() {
       {"--replicas", "copies of each new file's data, on different io servers (1)", &options->replicas},
       {"--meta", "other machines that get meta servers when they join: HOST[:PORT],... (none); needs etcd-server",
        &options->meta},
+      {"--rack", "the rack of this machine, for copies in different racks (not known)", &options->rack},
       {"--tls", "encrypt connections (tcp+tls://) under the file system's keys", &options->tls},
       {"--metrics",
        "answer GET /metrics for Prometheus at 127.0.0.1: the first server at this port, the other one at the next",

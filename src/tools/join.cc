@@ -38,6 +38,7 @@ struct JoinOptions {
   std::string storage;  // empty: the machine stores nothing
   std::string folder;   // empty: the usual one
   std::string host;     // empty: by which address this machine reaches the meta server
+  std::string rack;     // of this machine; empty: not known
   std::optional<std::uint64_t> metrics;
   bool vote_only = false;
   bool enable = false;
@@ -50,6 +51,7 @@ struct Plan {
   std::string own_host;  // empty: the machine is a client
   ServerId own_meta;     // the meta server that runs here; 0: none
   bool vote_only = false;
+  std::string rack;
   std::vector<config::Override> settings;
 };
 
@@ -105,6 +107,8 @@ Result<Plan> plan_of(const Context& context, const JoinOptions& options) {
   SPATE_TRY(plan.token, parse_join_token(token_text(options.token)));
   plan.meta_urls = urls_of(options.address);
   plan.vote_only = options.vote_only;
+  SPATE_TRY(std::ignore, check_rack(options.rack));
+  plan.rack = options.rack;
   if (plan.meta_urls.size() > config::kMostMetaServers)
     return Error::told(Errc::kInvalidArgument, "these are more addresses than a file system has meta servers");
   if (plan.vote_only && plan.meta_urls.size() == 1)
@@ -249,7 +253,7 @@ int become_member(Context& context, const Plan& plan) {
   const auto loaded = config::load_file(config_path(plan.folder), {});
   if (!loaded) return context.fail(loaded.error());
   if (plan.vote_only) return kExitOk;
-  if (!has_io_server(plan, loaded->config)) return add_server(context, plan.own_host, {});
+  if (!has_io_server(plan, loaded->config)) return add_server(context, plan.own_host, plan.rack);
   context.fs.clear();  // the folder names it
   return start_file_system(context, plan.folder);
 }
@@ -266,6 +270,7 @@ int run_join(Context& context, const JoinOptions& options) {
   if (options.storage.empty() && !options.vote_only && (options.enable || !options.host.empty()))
     return context.usage("--enable and --host go with --storage or --vote-only");
   if (options.storage.empty() && options.metrics) return context.usage("--metrics goes with --storage");
+  if (options.storage.empty() && !options.rack.empty()) return context.usage("--rack goes with --storage");
   if (!options.storage.empty() && options.vote_only)
     return context.usage("--vote-only and --storage exclude each other: with --storage a machine does more than vote");
   const auto plan = plan_of(context, options);
@@ -282,7 +287,7 @@ int run_join(Context& context, const JoinOptions& options) {
     print("None of these addresses is this machine's: it gets an io server, no meta server and no vote.\n");
   const int code = votes(*plan)             ? become_member(context, *plan)
                    : plan->own_host.empty() ? become_client(context, *plan)
-                                            : add_server(context, plan->own_host, {});
+                                            : add_server(context, plan->own_host, plan->rack);
   if (code != kExitOk) {
     if (!votes(*plan)) undo(*plan);
     return code;
@@ -317,6 +322,7 @@ Command make_join() {
        &options->vote_only},
       {"--dir", "without --storage: the folder for spate.toml and the key (~/.local/share/spate)", &options->folder},
       {"--host", "this machine as the others reach it (the address by which it reaches ADDRESS)", &options->host},
+      {"--rack", "the rack of this machine, for copies in different racks (not known)", &options->rack},
       {"--metrics",
        "answer GET /metrics for Prometheus at 127.0.0.1; the port is this number plus the server's number minus 1",
        &options->metrics},

@@ -117,10 +117,15 @@ std::vector<config::ServerConfig> all_servers(assembly::ClientProcess& process) 
   });
   std::vector<config::ServerConfig> servers = process.config().servers;
   for (const ServerEntry& entry : process.client().session().servers().map().servers) {
-    if (process.config().find_server(entry.id) != nullptr) continue;
+    const auto known = std::ranges::find(servers, entry.id, &config::ServerConfig::id);
+    if (known != servers.end()) {
+      if (known->rack.empty()) known->rack = entry.rack;
+      continue;
+    }
     config::ServerConfig server;
     server.id = entry.id;
     server.urls = entry.urls;
+    server.rack = entry.rack;
     static_cast<Roles&>(server.roles) = entry.roles;
     servers.push_back(std::move(server));
   }

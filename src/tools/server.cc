@@ -39,6 +39,7 @@ struct ServerOptions {
   std::string action;
   std::string host;  // empty, NAME or NAME:PORT
   std::vector<std::string> storage;
+  std::string rack;  // empty: not known
 };
 
 /// The data of the new server, and where it is recorded.
@@ -51,6 +52,7 @@ struct Addition {
   std::string keyval;  // empty: beside its first storage folder
   std::vector<std::string> storage;
   std::vector<std::string> urls;
+  std::string rack;
 };
 
 /// Requests to the meta server with the server key.
@@ -134,11 +136,14 @@ std::string text_with(const Addition& added) {
   text += fmt::format("\n[[servers]]\nid = {}\nurls = {}\nroles = [\"io\"]\nstorage = {}\n", added.id.value,
                       nlohmann::json(added.urls).dump(), nlohmann::json(added.storage).dump());
   if (!added.keyval.empty()) text += "keyval = " + nlohmann::json(added.keyval).dump() + "\n";
+  if (!added.rack.empty()) text += "rack = " + nlohmann::json(added.rack).dump() + "\n";
   return text;
 }
 
 Result<Addition> plan_addition(Context& context, const ServerOptions& options) {
   Addition added;
+  SPATE_TRY(std::ignore, check_rack(options.rack));
+  added.rack = options.rack;
   SPATE_TRY(added.file, context.config_file());
   added.folder = fs::path(added.file).parent_path().string();
   added.deployment = is_deployment(added.folder);
@@ -238,8 +243,8 @@ int run_add(Context& context, const ServerOptions& options) {
 
 }  // namespace
 
-int add_server(Context& context, const std::string& host, const std::vector<std::string>& storage) {
-  return run_add(context, {"add", host, storage});
+int add_server(Context& context, const std::string& host, const std::string& rack) {
+  return run_add(context, {"add", host, {}, rack});
 }
 
 namespace {
@@ -258,7 +263,7 @@ Command make_server() {
   command.group = "Start and stop";
   command.summary = "add an io server on this machine while the file system is in use";
   command.details =
-      "server add [HOST[:PORT]] --storage DIR...\n"
+      "server add [HOST[:PORT]] --storage DIR... [--rack NAME]\n"
       "The new server gets the next number. The command writes it into this machine's spate.toml, makes its stores\n"
       "and starts it. No server is restarted, and no other machine's spate.toml changes. HOST is the name or\n"
       "address by which the others reach this machine. In a file system of `spate up` neither HOST nor --storage is\n"
@@ -266,7 +271,8 @@ Command make_server() {
   command.positionals = {
       {"ACTION", "add", &options->action, true, {"add"}},
       {"HOST", "this machine's name or address, and the port if it is not one of the usual ones", &options->host}};
-  command.options = {{"--storage", "a folder for file data; one for each device", &options->storage}};
+  command.options = {{"--storage", "a folder for file data; one for each device", &options->storage},
+                     {"--rack", "the rack of this machine, for copies in different racks (not known)", &options->rack}};
   command.run = [options](Context& context) { return run_server(context, *options); };
   return command;
 }

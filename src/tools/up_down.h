@@ -25,8 +25,9 @@ Result<std::vector<config::Override>> settings_of(const Context& context, std::o
 /// code. `port_is_given`: other ports than the plan's are not chosen if these are taken.
 int make_and_start(Context& context, const DeploymentPlan& plan, bool port_is_given);
 /// Adds an io server of this machine to the file system in use, as `spate server add` does; returns the exit code.
-/// `host`: NAME or NAME:PORT, as others reach this machine; empty: as the machine's other servers.
-int add_server(Context& context, const std::string& host, const std::vector<std::string>& storage);
+/// `host`: NAME or NAME:PORT, as others reach this machine; empty: as the machine's other servers. `rack`: of this
+/// machine; empty: not known.
+int add_server(Context& context, const std::string& host, const std::string& rack);
 
 /// kBusy, naming the mounts, if the file system in this folder is mounted: its programs would wait until the servers
 /// are back.

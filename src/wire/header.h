@@ -28,12 +28,13 @@ enum Feature : std::uint64_t {
   kFeatureBatches = 32,    // the server has change_batch
   kFeatureCloses = 64,     // the server has close_writers
   kFeatureMirrors = 128,   // knows files whose slots are groups of targets (mirror_messages.h)
+  kFeatureRacks = 256,     // knows racks in cluster maps, and in join_server
 };
 /// The features of a client that caches attributes.
 constexpr std::uint64_t kLeaseFeatures = kFeatureLeases | kFeatureGrants | kFeatureLists;
 /// The features of a server of this version. A client asks for those that it uses.
-constexpr std::uint64_t kOurFeatures =
-    kLeaseFeatures | kFeatureFlushes | kFeatureAllocates | kFeatureBatches | kFeatureCloses | kFeatureMirrors;
+constexpr std::uint64_t kOurFeatures = kLeaseFeatures | kFeatureFlushes | kFeatureAllocates | kFeatureBatches |
+                                       kFeatureCloses | kFeatureMirrors | kFeatureRacks;
 
 enum class Priority : std::uint8_t { kControl = 0, kNormal = 1, kBackground = 2 };
 

@@ -30,10 +30,14 @@ struct JoinServerRequest {
   static constexpr std::string_view kName = "join server request";
   ServerId server;
   std::vector<std::string> urls;  // in order of preference
-  std::vector<TargetId> targets;  // in the order of its storage folders
+  /// In the order of its storage folders. If the last is 0, it is no target, and `rack` follows.
+  std::vector<TargetId> targets;
+  std::string rack;
+  bool has_rack() const { return !targets.empty() && !targets.back(); }
   template <typename A>
   void fields(A& a) {
     a(server, urls, targets);
+    if (has_rack()) a(rack);
   }
 };
 struct JoinServerReply {

@@ -92,7 +92,7 @@ class Dump {
   void write(const DataGroup& v) { inside("data_group", v.id, v.epoch, v.primary, v.members, v.min, v.loss); }
   void write(const Layout& v) { inside("layout", v.generation, v.distribution, v.redundancy, v.strip_bytes, v.slots); }
   void write(const ClusterMap& v) { inside("cluster map", v.version, v.fs, v.servers); }
-  void write(const ServerEntry& v) { inside("server", v.id, v.urls, v.roles.meta, v.roles.io, v.targets); }
+  void write(const ServerEntry& v) { inside("server", v.id, v.urls, v.roles.meta, v.roles.io, v.targets, v.rack); }
   void write(const Extent& v) { inside("piece", v.offset, v.size); }
   void write(const datatype::Level& v) { inside("level", v.count, v.stride); }
   void write(const datatype::Description& v) {

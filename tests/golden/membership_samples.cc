@@ -15,7 +15,9 @@ std::vector<wire::ReserveServerReply> samples() {
 
 template <>
 std::vector<wire::JoinServerRequest> samples() {
-  return {{ServerId(5), {"shm:///run/spate/5", "tcp://10.0.0.5:7405"}, {TargetId(1280), TargetId(1281)}}};
+  const std::vector<std::string> urls{"shm:///run/spate/5", "tcp://10.0.0.5:7405"};
+  return {{ServerId(5), urls, {TargetId(1280), TargetId(1281)}, {}},
+          {ServerId(5), urls, {TargetId(1280), TargetId()}, "rack-2.b"}};
 }
 
 template <>

@@ -243,7 +243,9 @@ std::vector<wire::ClusterMapReply> samples() {
   reply.map.servers.push_back({ServerId(1), {"tcp://10.0.0.1:7401"}, {true, false}, {}});
   const std::vector<TargetId> targets{target_id(ServerId(2), 0), target_id(ServerId(2), 1)};
   reply.map.servers.push_back({ServerId(2), {"shm:///run/spate/2", "tcp://10.0.0.2:7402"}, {false, true}, targets});
-  return {reply};
+  wire::ClusterMapReply with_racks = reply;
+  with_racks.map.servers.back().rack = "rack-2.b";
+  return {reply, with_racks};
 }
 
 }  // namespace spate::golden

@@ -89,6 +89,12 @@ meta::ClusterRecord cluster() {
   return {map, {map.servers.back().id}, 0x1234};
 }
 
+meta::ClusterRecord cluster_with_racks() {
+  meta::ClusterRecord r = cluster();
+  r.map.servers.back().rack = "rack-2.b";
+  return r;
+}
+
 std::vector<Item> meta_items() {
   meta::AnswerRecord answer{0x1718, wire::Op::kCreate, Errc::kOk, "", to_bytes(as_bytes("a reply")), kFile};
   meta::AnswerRecord refusal{0x1719, wire::Op::kRename, Errc::kExists, "b is there", {}, {}};
@@ -111,14 +117,14 @@ std::vector<Item> meta_items() {
   mirrored.layout = sample_mirrored_layout();
   meta::InodeRecord with_replicas = inode(FileType::kDirectory);
   with_replicas.hints.replicas = 3;
+  meta::InodeRecord with_min_copies = with_replicas;
+  with_min_copies.hints.min_copies = 2;
   meta::InodeRecord with_parent = inode(FileType::kRegular);
   with_parent.parent = Handle(0x0002000000000003);
   meta::InodeRecord mirrored_with_parent = mirrored;
   mirrored_with_parent.parent = with_parent.parent;
   meta::InodeRecord linked = mirrored_with_parent;
   linked.second_parent = Handle(0x0002000000000009);
-  meta::InodeRecord with_min_copies = with_replicas;
-  with_min_copies.hints.min_copies = 2;
   meta::TruncateIntent asked{0x123456789A, 43, kTime, sample_layout()};
   asked.asker = {ClientId(0x0102030405060708), 6, 7, 0x1718, Rights::kReadWrite};
   asked.before = 0x1234;
@@ -130,17 +136,18 @@ std::vector<Item> meta_items() {
       meta_record("inode.several_writers", several_writers),
       meta_record("inode.mirrored", mirrored),
       meta_record("inode.with_replicas", with_replicas),
+      meta_record("inode.with_min_copies", with_min_copies),
       meta_record("inode.with_parent", with_parent),
       meta_record("inode.mirrored_with_parent", mirrored_with_parent),
       meta_record("inode.linked", linked),
       meta_record("data_group", sample_group()),
       meta_record("removal.mirrored", meta::RemovalRecord{sample_mirrored_layout(), kTime}),
       meta_record("truncate_intent.mirrored", meta::TruncateIntent{0x123456789A, 43, kTime, sample_mirrored_layout()}),
-      meta_record("inode.with_min_copies", with_min_copies),
       meta_record("inode.with_distribution", with_distribution),
       meta_record("inode.two_dimensional", two_dimensional),
       meta_record("superblock", meta::Superblock{kFs, 2, kTime, 0x5EED5EED5EED5EED, 63}),
       meta_record("cluster", cluster()),
+      meta_record("cluster.racks", cluster_with_racks()),
       meta_record("counter", meta::CounterRecord{0x123456}),
       meta_record("revoked_keys",
                   meta::RevokedKeysRecord{{{KeyId{std::byte{7}}, kTime}, {KeyId{std::byte{8}}, kTime}}, {}}),

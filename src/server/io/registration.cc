@@ -25,7 +25,7 @@ rpc::Identity identity_of(const RegistrationOptions& options, FsId fs) {
   identity.key = options.server_key;
   identity.policy = options.handshake;
   identity.server = options.self.id;
-  identity.features = wire::kFeatureMirrors;
+  identity.features = wire::kFeatureMirrors | wire::kFeatureRacks;
   identity.description = "io server " + std::to_string(options.self.id.value);
   return identity;
 }
@@ -73,6 +73,12 @@ job::Task<Result<void>> Registration::register_once() {
     co_return Result<void>();
   }
   if (!joined) co_return std::move(joined).error();
+  if (!options_.self.rack.empty() && (meta_.features() & wire::kFeatureRacks) != 0) {
+    request.targets.emplace_back();
+    request.rack = options_.self.rack;
+    joined = co_await meta_.call<wire::JoinServerReply>(request, options);
+    if (!joined) co_return std::move(joined).error();
+  }
   SPATE_LOG("server", info, "registered at the meta server map_version={}", joined->map_version);
   if (parts_.fences_known) co_return Result<void>();
   auto learned = co_await learn_fences();

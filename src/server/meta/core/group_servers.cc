@@ -33,7 +33,7 @@ const ClusterMap& GroupServers::able(const ClusterMap& map, std::uint32_t replic
   std::erase_if(others.servers, is_silent);
   const std::vector<const ServerEntry*> all = servers_with_targets(room);
   const std::vector<const ServerEntry*> left = servers_with_targets(others);
-  const bool apart = may_keep_hosts_apart(left, replicas) || !may_keep_hosts_apart(all, replicas);
+  const bool apart = may_keep_apart(left, replicas) >= may_keep_apart(all, replicas);
   if (left.size() >= replicas && apart) room = std::move(others);
   return room;
 }

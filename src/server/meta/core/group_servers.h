@@ -26,7 +26,7 @@ class GroupServers {
   /// Records whether the server has shown that it can.
   void note(ServerId server, bool can);
   /// The map without the io servers that cannot, and without those that are silent if the others can keep `replicas`
-  /// copies, on as many hosts as all can: as a rule the map itself, else `room`.
+  /// copies as far apart as all can: as a rule the map itself, else `room`.
   const ClusterMap& able(const ClusterMap& map, std::uint32_t replicas, ClusterMap& room) const;
   /// The io servers of the map with targets that have shown nothing yet.
   std::vector<ServerId> unknown(const ClusterMap& map) const;

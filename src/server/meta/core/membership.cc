@@ -22,8 +22,8 @@ bool well_formed(const ServerEntry& server) {
   const auto is_own = [&server](TargetId target) { return server_of(target) == server.id; };
   return server.id && server.id.value <= kMaxServerId && !server.urls.empty() &&
          server.urls.size() <= kMaxUrlsPerServer && std::ranges::all_of(server.urls, is_url) &&
-         !server.targets.empty() && server.targets.size() <= kMaxTargetsPerServer &&
-         std::ranges::all_of(server.targets, is_own);
+         (server.rack.empty() || is_rack_name(server.rack)) && !server.targets.empty() &&
+         server.targets.size() <= kMaxTargetsPerServer && std::ranges::all_of(server.targets, is_own);
 }
 
 /// Whether two servers have an address in common. Addresses in shared memory are names within one machine: servers on
@@ -113,7 +113,7 @@ job::Task<Result<ServerId>> Membership::reserve(job::StopToken stop) {
 Result<void> Membership::check(const ServerEntry& server) const {
   if (!well_formed(server)) {
     return Error::told(Errc::kInvalidArgument, "server " + std::to_string(server.id.value) +
-                                                   " names addresses or targets that no server can have");
+                                                   " names addresses, targets or a rack that no server can have");
   }
   if (record_.map.servers.size() >= kMaxServers)
     return Error::told(Errc::kOutOfRange, "the file system is full of servers");
@@ -133,6 +133,13 @@ Result<void> Membership::check(const ServerEntry& server) const {
   return {};
 }
 
+/// A server says its rack again each time it joins. That in spate.toml counts.
+void Membership::move_to_rack(ClusterMap& map, const ServerEntry& server) const {
+  const ServerEntry* const named = options_.map.find_server(server.id);
+  if (server.rack.empty() || (named != nullptr && !named->rack.empty())) return;
+  std::ranges::find(map.servers, server.id, &ServerEntry::id)->rack = server.rack;
+}
+
 job::Task<Result<void>> Membership::join(ServerEntry server, job::StopToken stop) {
   server.roles = {false, true};
   SPATE_CO_TRY(const job::Semaphore::Units turn, co_await turn_.acquire(1, stop));
@@ -144,6 +151,7 @@ job::Task<Result<void>> Membership::join(ServerEntry server, job::StopToken stop
     record.added.insert(std::ranges::upper_bound(record.added, server.id), server.id);
   }
   SPATE_CO_TRY(std::ignore, record.map.add(server));
+  move_to_rack(record.map, server);
   if (record.map == record_.map) co_return {};
   ++record.map.version;
   record.next_server = std::max(record.next_server, server.id.value + 1);

@@ -43,6 +43,7 @@ class Membership {
 
  private:
   Result<void> check(const ServerEntry& server) const;
+  void move_to_rack(ClusterMap& map, const ServerEntry& server) const;
   ClusterRecord merged(const std::optional<ClusterRecord>& stored) const;
   job::Task<Result<void>> save(const ClusterRecord& record);
   void use(ClusterRecord record);

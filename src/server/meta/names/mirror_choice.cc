@@ -75,22 +75,22 @@ Result<std::vector<TargetId>> group_members(const ClusterMap& map, TargetId firs
   turn %= kMostPartners;
   const std::vector<const ServerEntry*> servers = servers_from(map, first);
   if (servers.size() < replicas) return too_few(replicas, servers.size());
-  const bool apart = may_keep_hosts_apart(servers, replicas);
+  const Apart apart = may_keep_apart(servers, replicas);
+  std::set<std::string_view> places{place_of(*servers.front(), apart)};
   std::vector<const ServerEntry*> partners;
   for (const ServerEntry* server : servers) {
-    const bool same_host = apart && host_of(*server) == host_of(*servers.front());
-    if (server != servers.front() && !same_host) partners.push_back(server);
+    const bool same_place = apart != Apart::kServers && places.contains(place_of(*server, apart));
+    if (server != servers.front() && !same_place) partners.push_back(server);
   }
-  // A group of many members may need more than the usual partners to find as many hosts.
+  // A group of many members may need more than the usual partners to find as many racks or hosts.
   const std::size_t usual = std::min(partners.size(), kMostPartners);
   std::ranges::rotate(partners.begin(), partners.begin() + static_cast<std::ptrdiff_t>(turn % usual),
                       partners.begin() + static_cast<std::ptrdiff_t>(usual));
   const auto own = static_cast<std::size_t>(first.value % kMaxTargetsPerServer);
   std::vector<TargetId> members{first};
-  std::set<std::string_view> hosts{host_of(*servers.front())};
   for (const ServerEntry* partner : partners) {
     if (members.size() == replicas) break;
-    if (apart && !hosts.insert(host_of(*partner)).second) continue;
+    if (apart != Apart::kServers && !places.insert(place_of(*partner, apart)).second) continue;
     members.push_back(partner->targets[(own + turn) % partner->targets.size()]);
   }
   return members;

@@ -11,8 +11,8 @@ namespace spate::meta {
 constexpr std::size_t kMostPartners = 12;
 
 /// The targets of a group with `replicas` members (2..kMaxReplicas) whose first one is `first`. They are on different
-/// servers, and on different hosts if the servers' addresses show enough of them. Different values of `turn` yield the
-/// groups of the same target. kNoSpace: there are too few servers.
+/// servers, and in different racks or on different hosts if there are enough of them (may_keep_apart()). Different
+/// values of `turn` yield the groups of the same target. kNoSpace: there are too few servers.
 Result<std::vector<TargetId>> group_members(const ClusterMap& map, TargetId first, std::uint32_t replicas,
                                             std::uint64_t turn);
 

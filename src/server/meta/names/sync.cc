@@ -23,6 +23,9 @@ Outcome<wire::MetaSyncReply> meta_sync(Operation& operation, const wire::MetaSyn
 Outcome<wire::ClusterMapReply> cluster_map(Operation& operation, const wire::ClusterMapRequest& /*request*/) {
   wire::ClusterMapReply reply;
   reply.map = operation.core().membership().map();
+  if ((operation.call().peer->features & wire::kFeatureRacks) == 0) {
+    for (ServerEntry& server : reply.map.servers) server.rack.clear();
+  }
   co_return reply;
 }
 

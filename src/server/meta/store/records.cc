@@ -18,6 +18,12 @@ using wire::Writer;
 template <typename Record>
 struct Format;
 
+/// Of a record whose versions have the same fields, but other values in them.
+struct SameFields {
+  template <typename A, typename R>
+  static void later_fields(A& /*a*/, R& /*r*/, std::uint8_t /*version*/) {}
+};
+
 template <>
 struct Format<Superblock> {
   static constexpr std::uint8_t kVersion = 1;
@@ -30,8 +36,10 @@ struct Format<Superblock> {
 };
 
 template <>
-struct Format<ClusterRecord> {
-  static constexpr std::uint8_t kVersion = 1;
+struct Format<ClusterRecord> : SameFields {
+  static constexpr std::uint8_t kVersion = 2;
+  /// The map itself has another form with racks. An older server then reports that the record is too new.
+  static std::uint8_t version_for(const ClusterRecord& r) { return r.map.has_racks() ? 2 : 1; }
   static constexpr std::string_view kName = "cluster";
   template <typename A, typename R>
   static void fields(A& a, R& r) {
@@ -200,7 +208,7 @@ struct Format<OpenRecord> {
 };
 
 template <>
-struct Format<RemovalRecord> {
+struct Format<RemovalRecord> : SameFields {
   static constexpr std::uint8_t kVersion = 2;
   /// An older server must not take the number of a group for that of a target.
   static std::uint8_t version_for(const RemovalRecord& r) { return is_mirrored(r.layout) ? 2 : 1; }
@@ -209,8 +217,6 @@ struct Format<RemovalRecord> {
   static void fields(A& a, R& r) {
     a(r.layout, r.since);
   }
-  template <typename A, typename R>
-  static void later_fields(A&, R&, std::uint8_t) {}
   static bool valid(const RemovalRecord&) { return true; }
 };
 
