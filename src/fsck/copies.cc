@@ -57,6 +57,7 @@ job::Task<Result<void>> CopyCheck::run(unsigned pass) {
   SPATE_CO_TRY(std::ignore, co_await learn_groups());
   SPATE_CO_TRY(std::ignore, check_trusted());
   if (groups_.empty()) co_return Result<void>();
+  note_absent();
   const ClusterMap map = servers_.map();
   for (const ServerEntry& server : map.servers) {
     for (const TargetId target : server.targets) {
@@ -65,7 +66,28 @@ job::Task<Result<void>> CopyCheck::run(unsigned pass) {
   }
   SPATE_CO_TRY(std::ignore, co_await make_anew(true));
   auto guarded = co_await guard_sizes();
+  note_absent();
+  tell_absent();
   co_return guarded;
+}
+
+/// Copies of a member that does not serve may be out of date. They are compared with nothing.
+void CopyCheck::note_absent() {
+  for (const auto& [id, group] : groups_) {
+    for (const GroupMember& member : group.members) {
+      if (member.state != MemberState::kServing) absent_[member.target].insert(id);
+    }
+  }
+}
+
+void CopyCheck::tell_absent() {
+  for (const auto& [target, groups] : absent_) {
+    const ServerId server = servers_.server_of(target);
+    const std::string number = "target " + std::to_string(target.value);
+    unchecked_.push_back((server ? servers_.name_of(server) + ", " : std::string()) + number +
+                         ": it is not up to date, so its copies of files of " + std::to_string(groups.size()) +
+                         (groups.size() == 1 ? " group" : " groups") + " were compared with nothing");
+  }
 }
 
 Result<void> CopyCheck::check_trusted() const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,10 +16,10 @@
 namespace spate::fsck {
 
 /// Compares the members of each group that are serving: they must hold the same datafiles, of the same size and, if the
-/// options ask for it, with the same contents. What differs from the primary's copy is a finding. With repair, a lost
-/// copy is made anew from another one, and so is a copy that differs from one on a trusted target. Reads each target
-/// page by page. Sends no request to io servers if no file is mirrored. Life cycle: construct -> run() awaited once ->
-/// destroyed. One executor. Pinned.
+/// options ask for it, with the same contents. The others are reported as unchecked. What differs from the primary's
+/// copy is a finding. With repair, a lost copy is made anew from another one, and so is a copy that differs from one on
+/// a trusted target. Reads each target page by page. Sends no request to io servers if no file is mirrored. Life cycle:
+/// construct -> run() awaited once -> destroyed. One executor. Pinned.
 class CopyCheck {
  public:
   CopyCheck(Servers& servers, const Options& options, RepairQueue& queue, Observer& observer)
@@ -63,6 +64,8 @@ class CopyCheck {
   /// Keeps repairs of sizes from taking what is left of a file for all of it.
   job::Task<Result<void>> guard_sizes();
   job::Task<Result<std::string>> why_to_leave_size(Handle handle);
+  void note_absent();
+  void tell_absent();
   void leave_unchecked(TargetId target, const Error& error);
   job::Task<Result<Presences>> look_at(TargetId target, std::vector<wire::DatafileRef> datafiles);
 
@@ -75,6 +78,7 @@ class CopyCheck {
   std::uint64_t compared_ = 0;  // pairs
   std::vector<std::string> unchecked_;
   std::map<TargetId, DataGroup> groups_;
+  std::map<TargetId, std::set<TargetId>> absent_;    // the groups in which a target does not serve
   std::map<Handle, std::optional<Layout>> layouts_;  // of the files of one page
   wire::DatafilePresence here_;                      // what differ() found
   wire::DatafilePresence there_;

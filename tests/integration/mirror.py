@@ -121,12 +121,12 @@ def each_server_may_be_lost(fs):
         for what in (killed, stopped, wiped, ended):
             disturbed(fs, workers, what, server)
     wait_until_whole(fs)
-    fs.spate("fsck", "--contents")  # copies that are being written are not damaged
+    fs.fsck("--contents")  # copies that are being written are not damaged
     pauses = [worker.end() for worker in workers]
     print("longest calls: %s s" % pauses)
     check(max(pauses) <= LONGEST_PAUSE, "a call took %.2f s" % max(pauses))
     fs.fsck()
-    fs.spate("fsck", "--contents")
+    fs.fsck("--contents")
 
 
 def fsck_finds(fs, damage, *options):
@@ -142,11 +142,11 @@ def fsck_compares_the_copies(fs, path):
     server = other // 256
     name = "%016x.0" % json.loads(fs.spate("stat", "--json", path))[0]["handle"]
     datafile = next(file for file in fs.datafiles(server) if os.path.basename(file) == name)
-    fs.spate("fsck", "--contents")
+    fs.fsck("--contents")
     with open(datafile, "r+b") as file:
         file.seek(-1, os.SEEK_END)
         file.write(b"?")
-    fs.spate("fsck")
+    fs.fsck()
     fsck_finds(fs, "unequal-contents", "--contents")
     os.truncate(datafile, os.path.getsize(datafile) - 10)
     fsck_finds(fs, "unequal-copies")
@@ -159,7 +159,7 @@ def fsck_compares_the_copies(fs, path):
     give_back()
     wait_until_whole(fs)
     fs.fsck()
-    fs.spate("fsck", "--contents")
+    fs.fsck("--contents")
 
 
 def a_directory_says_how_many_copies(fs):

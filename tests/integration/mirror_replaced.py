@@ -46,7 +46,7 @@ def main(fs):
     wait_until(lambda: len(fs.datafiles(gone)) == copies_at(fs, gone), "server %d gives its space back" % gone, 60)
     expect_content(fs, "with all servers")
     fs.fsck()
-    fs.spate("fsck", "--contents")
+    fs.fsck("--contents")
 
 
 if __name__ == "__main__":

@@ -98,7 +98,17 @@ class Networked(Machines):
         except AssertionError as error:
             raise AssertionError("%s: %s" % (error, last)) from error
         print("  whole after %.1f s" % (time.monotonic() - began), flush=True)
-        self.type(keeper, "spate fsck --contents")
+        self.fsck(keeper, "--contents")
+
+    def fsck(self, name, *args):
+        """Checks that `spate fsck ARGS` finds no error. See Cluster.fsck()."""
+        said = []
+
+        def is_complete():
+            said[:] = [self.run(name, " ".join(("spate fsck", *args)))]
+            return said[0].returncode != 8 or "is not up to date" not in said[0].stdout
+        wait_until(is_complete, "all copies are up to date", PATIENT)
+        check(said[0].returncode == 0, "fsck is not clean: exit %d\n%s" % (said[0].returncode, said[0].stdout))
 
 
 class Worker:

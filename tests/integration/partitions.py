@@ -159,7 +159,8 @@ def main():
         check(two.end()[0] == "longest", "the program with two copies did not end in order")
         two_are_lost_one_after_the_other(machines, three)
         check(three.end()[0] == "longest", "the program with three copies did not end in order")
-        machines.type("node1", "spate fsck; spate fsck --contents")
+        machines.fsck("node1")
+        machines.fsck("node1", "--contents")
 
 
 main()

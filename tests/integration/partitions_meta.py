@@ -172,7 +172,8 @@ def main():
         chosen = [test for test in (without_etcd, paused, one_way, all_are_killed) if not sys.argv[1:] or test.__name__ in sys.argv[1:]]
         for test in chosen:
             test(machines)
-        machines.type(CLIENT, "spate fsck; spate fsck --contents")
+        machines.fsck(CLIENT)
+        machines.fsck(CLIENT, "--contents")
 
 
 if __name__ == "__main__":

@@ -48,7 +48,8 @@ def main():
         partitions_meta.make(machines)
         io_one_way(machines)
         one_way(machines)
-        machines.type(CLIENT, "spate fsck; spate fsck --contents")
+        machines.fsck(CLIENT)
+        machines.fsck(CLIENT, "--contents")
 
 
 main()

@@ -117,7 +117,7 @@ def io_server_is_paused(fs):
     for register in (knows, other):
         register.end()
     fs.fsck()
-    fs.spate("fsck", "--contents")
+    fs.fsck("--contents")
 
 
 if __name__ == "__main__":

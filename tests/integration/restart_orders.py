@@ -76,7 +76,7 @@ def main():
         for worker in (twice, once):
             worker.end()
         wait_until_whole(fs)
-        fs.spate("fsck", "--contents")
+        fs.fsck("--contents")
         servers.end()
 
 

@@ -145,7 +145,8 @@ def main():
         histories = rivals.end()
         one_history(histories)
         one_owner(machines, histories)
-        machines.type(CLIENT, "spate fsck; spate fsck --contents")
+        machines.fsck(CLIENT)
+        machines.fsck(CLIENT, "--contents")
 
 
 main()

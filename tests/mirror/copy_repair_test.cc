@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "base/expect.h"
+#include "fsck/check.h"
 #include "fsck/copy_repair.h"
 #include "tests/mirror/renewal_fixture.h"
 
@@ -90,6 +91,30 @@ TEST_F(CopyRepairTest, ACopyThatCannotBeLookedAtIsNotCalledMade) {
   EXPECT_TRUE(probed) << "the scene is not the one that is meant";
   EXPECT_EQ(copies[0].outcome, fsck::Outcome::kLeft);
   EXPECT_THAT(copies[0].note, HasSubstr("does not answer now, so it is not known whether the copy was made"));
+}
+
+/// Nobody compares the copies of a member that is out of date, although its server answers.
+TEST_F(CopyRepairTest, AMemberThatDoesNotServeIsReportedAsNotChecked) {
+  mirrors_->cut(good_, poor_, true);
+  write(copy_of(2));
+  world().run_for(5s);
+  ASSERT_FALSE(mirrors_->group_of(*file_).is_whole()) << "the scene is not the one that is meant";
+  ClientProcess& process = world().start_client();
+  fsck::ServersOptions options;
+  options.map = world().settings().map;
+  options.server_key = world().settings().server_key;
+  fsck::Servers servers(options, process.client().session().network(), world().random());
+  NoObserver observer;
+  const fsck::Options wanted;
+  const auto summary = call(world(), process, fsck::run(servers, wanted, observer));
+  ASSERT_OK(summary);
+  EXPECT_THAT(summary->unchecked, ::testing::Contains(HasSubstr("is not up to date")));
+  EXPECT_EQ(summary->exit_code() & 8, 8);
+  mirrors_->cut(good_, poor_, false);
+  ASSERT_TRUE(mirrors_->become_whole()) << "a group lacks a copy";
+  const auto again = call(world(), process, fsck::run(servers, wanted, observer));
+  ASSERT_OK(again);
+  EXPECT_THAT(again->unchecked, ::testing::IsEmpty());
 }
 
 }  // namespace
