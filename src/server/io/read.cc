@@ -10,6 +10,7 @@
 #include "flow/stream_sizes.h"
 #include "server/io/checks.h"
 #include "server/io/io_service.h"
+#include "server/io/mirror/primary_term.h"
 #include "server/io/paths.h"
 #include "server/io/peer_memory.h"
 #include "server/io/slot_tasks.h"
@@ -70,13 +71,25 @@ wire::ReadReply reply_of(std::span<const SlotRead> slots) {
   return reply;
 }
 
-job::Task<Result<void>> read_slot_inline(InlineRead& work, std::size_t index, MutableByteView out) {
+/// If the slot's copy cannot be read, another server with a copy leads. The client asks that one then.
+job::Task<Result<void>> or_other_copy(const ResolvedSlot& slot, job::Task<Result<void>> read) {
+  auto done = co_await std::move(read);
+  if (done.code() != Errc::kIoError || slot.term == nullptr) co_return done;
+  auto failed = co_await slot.term->read_failed(done.code());
+  co_return failed;
+}
+
+job::Task<Result<void>> read_own_inline(InlineRead& work, std::size_t index, MutableByteView out) {
   const ResolvedSlot& slot = work.slots.list[index];
   const flow::DatafileStream share{work.asker, slot.id, work.what, *work.slots.distribution};
   flow::StorageReader reader(slot.target->device, share);
   SPATE_CO_TRY(work.done[index].bytes, co_await reader.fill(out, work.active.token()));
   SPATE_CO_TRY(work.done[index].stat, co_await reader.stat(work.active.token()));
   co_return Result<void>();
+}
+
+job::Task<Result<void>> read_slot_inline(InlineRead& work, std::size_t index, MutableByteView out) {
+  return or_other_copy(work.slots.list[index], read_own_inline(work, index, out));
 }
 
 /// A stream that ended early leaves a gap: moves the next streams up. Returns the number of bytes.
@@ -158,7 +171,7 @@ job::Task<Result<void>> send(flow::ReadFlow& flow, const flow::PathChoice& choic
   co_return sent;
 }
 
-job::Task<Result<void>> read_slot(BulkRead& bulk, std::size_t index) {
+job::Task<Result<void>> read_own(BulkRead& bulk, std::size_t index) {
   ResolvedSlot& slot = bulk.slots.list[index];
   SlotRead& done = bulk.done[index];
   const bmi::Tag tag(bulk.tag.value + 1 + index);
@@ -183,6 +196,10 @@ job::Task<Result<void>> read_slot(BulkRead& bulk, std::size_t index) {
   done.stat = flow.stat();
   done.bytes = flow.stream_bytes();
   co_return Result<void>();
+}
+
+job::Task<Result<void>> read_slot(BulkRead& bulk, std::size_t index) {
+  return or_other_copy(bulk.slots.list[index], read_own(bulk, index));
 }
 
 /// Finishes an answered read: waits for messages that the network has not taken yet. It keeps their memory and

@@ -89,7 +89,9 @@ struct MirrorGroup {
   ChangeLog log;
   /// Set while this member is the primary, or is about to be.
   std::shared_ptr<PrimaryTerm> term;
-  job::Event changed;  // set and reset when the record or the accepted epoch has moved
+  std::uint64_t unread_term = 0;  // the term in which this member could not read its copy, so that another one leads
+  MonoTime unread_at;             // when that was
+  job::Event changed;             // set and reset when the record or the accepted epoch has moved
   job::Semaphore accept_turn;
   job::Semaphore alter_turn;
   bool hands_over = false;  // a task has another member lead

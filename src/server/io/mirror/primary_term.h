@@ -76,6 +76,10 @@ class PrimaryTerm {
   /// goes on without it.
   job::Task<Result<trove::BytestreamCompletion>> change(trove::BytestreamRequest request, MirrorExtras extras,
                                                         flow::Asker asker, job::StopToken stop);
+  /// This member's own copy could not be read. Makes another member the primary, which has the same bytes, and returns
+  /// kNotPrimary then. Otherwise returns `why`: there is no other member, or this one has done the same a short time
+  /// ago, so that no copy can be read.
+  job::Task<Error> read_failed(Errc why);
   /// Syncs the datafile on all other members, and makes this member's notes durable. The datafile itself, on this
   /// member, is left to the caller. Fails as change() does if too few members serve. `trace`: of the request that this
   /// is part of; 0: none.
