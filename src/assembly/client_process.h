@@ -36,6 +36,8 @@ struct ClientSettings {
   client::Listings listings = client::Listings::kAuto;
   /// Keeps further copies of cached attributes; null: nobody does. Not owned.
   client::Copies* copies = nullptr;
+  /// Room for gathered writes; null: none are gathered. Not owned.
+  client::GatherMemory* gather = nullptr;
   /// client::Options::on_wait
   std::function<void(const rpc::ServerWait&)> on_wait = {};
 };

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "wire/cluster_messages.h"
-#include "wire/xattr_messages.h"
 
 namespace spate::client {
 namespace {
@@ -13,10 +12,6 @@ namespace {
 constexpr std::uint32_t kReaddirRoom = 256 * 1024;
 /// Room for an object and all steps of the path to it, bytes.
 constexpr std::uint32_t kLookupRoom = 48 * 1024;
-/// Room for an answer with the largest extended attribute.
-constexpr std::uint32_t kXattrRoom = kMaxXattrValueBytes + 4096;
-/// How the names of both access control lists begin.
-constexpr std::string_view kAclXattrs = "system.posix_acl_";
 
 }  // namespace
 
@@ -42,15 +37,32 @@ job::Task<void> Client::stop() {
   co_await cluster_.stop(limits);
 }
 
+/// A change of the object must come after the writes that this client has acknowledged before.
+job::Task<void> Client::send_gathered(const NamePath& where) {
+  GatheredWrites& gathered = cluster_.gathered();
+  if (!gathered.any()) co_return;
+  Handle object = where.start;
+  if (!where.path.empty()) {
+    const auto known = cluster_.attributes().find(where);
+    if (known.has_value() && known->code() == Errc::kNotFound) co_return;
+    if (!known || !*known) {
+      co_await gathered.send_all();
+      co_return;
+    }
+    object = (*known)->attributes.handle;
+  }
+  co_await gathered.send(object);
+}
+
 template <typename Request>
-job::Task<Result<void>> Client::change(const Request& request) {
-  SPATE_CO_TRY(std::ignore, co_await cluster_.change(request, session().limits()));
+job::Task<Result<void>> Client::change(const Request& request, Limits limits) {
+  SPATE_CO_TRY(std::ignore, co_await cluster_.change(request, limits));
   co_return Result<void>();
 }
 
 template <typename Request>
-job::Task<Result<Attributes>> Client::change_object(const Request& request) {
-  SPATE_CO_TRY(auto reply, co_await cluster_.change(request, session().limits()));
+job::Task<Result<Attributes>> Client::change_object(const Request& request, Limits limits) {
+  SPATE_CO_TRY(auto reply, co_await cluster_.change(request, limits));
   co_return std::move(reply.attributes);
 }
 
@@ -117,6 +129,7 @@ job::Task<Result<wire::ObjectReply>> Client::stat(NamePath where) {
 
 job::Task<Result<Attributes>> Client::setattr(wire::SetattrRequest request) {
   const Limits limits = session().limits();
+  co_await send_gathered(request.where);
   if (request.mtime || request.mtime_now) {
     SPATE_CO_TRY(auto found, co_await stat(request.where));
     const Attributes& now = found.attributes;
@@ -145,6 +158,7 @@ job::Task<Result<std::unique_ptr<File>>> Client::open(NamePath where, std::uint8
   request.where = std::move(where);
   request.open_flags = open_flags;
   const Limits limits = session().limits();
+  co_await send_gathered(request.where);
   Result<wire::OpenReply> reply = Errc::kUnknown;
   if (auto kept = cluster_.cached_opens().take(request.where, open_flags)) {
     reply = *std::move(kept);
@@ -192,7 +206,9 @@ job::Task<Result<std::unique_ptr<File>>> Client::create(NamePath where, std::uin
   request.open_flags = open_flags;
   if (request.layout.distribution) request.open_flags |= wire::kOpenDistribution;
   if (!wire::fit_create(request.open_flags)) co_return Error(Errc::kInvalidArgument, "flags of a create");
-  auto reply = co_await cluster_.change(request, session().limits());
+  const Limits limits = session().limits();
+  if ((open_flags & wire::kOpenTruncate) != 0) co_await send_gathered(request.where);
+  auto reply = co_await cluster_.change(request, limits);
   // In a create the server derives the owner itself. A later open must state the owner.
   const bool for_user =
       (request.attributes.mode & wire::NewAttributes::kOnBehalf) != 0 && request.attributes.uid.value_or(0) != 0;
@@ -211,7 +227,7 @@ job::Task<Result<Attributes>> Client::mkdir(NamePath where, wire::NewAttributes 
   wire::MkdirRequest request;
   request.where = std::move(where);
   request.attributes = std::move(attributes);
-  auto made = co_await change_object(request);
+  auto made = co_await change_object(request, session().limits());
   co_return made;
 }
 
@@ -220,7 +236,7 @@ job::Task<Result<Attributes>> Client::symlink(NamePath where, std::string target
   request.where = std::move(where);
   request.target = std::move(target);
   request.attributes = std::move(attributes);
-  auto made = co_await change_object(request);
+  auto made = co_await change_object(request, session().limits());
   co_return made;
 }
 
@@ -228,21 +244,25 @@ job::Task<Result<Attributes>> Client::link(NamePath existing, NamePath where) {
   wire::LinkRequest request;
   request.existing = std::move(existing);
   request.where = std::move(where);
-  auto made = co_await change_object(request);
+  const Limits limits = session().limits();
+  co_await send_gathered(request.existing);
+  auto made = co_await change_object(request, limits);
   co_return made;
 }
 
 job::Task<Result<void>> Client::unlink(NamePath where) {
   wire::UnlinkRequest request;
   request.where = std::move(where);
-  auto done = co_await change(request);
+  const Limits limits = session().limits();
+  co_await send_gathered(request.where);
+  auto done = co_await change(request, limits);
   co_return done;
 }
 
 job::Task<Result<void>> Client::rmdir(NamePath where) {
   wire::RmdirRequest request;
   request.where = std::move(where);
-  auto done = co_await change(request);
+  auto done = co_await change(request, session().limits());
   co_return done;
 }
 
@@ -251,7 +271,10 @@ job::Task<Result<void>> Client::rename(NamePath from, NamePath to, std::uint8_t 
   request.from = std::move(from);
   request.to = std::move(to);
   request.flags = flags;
-  auto done = co_await change(request);
+  const Limits limits = session().limits();
+  co_await send_gathered(request.from);
+  co_await send_gathered(request.to);
+  auto done = co_await change(request, limits);
   co_return done;
 }
 
@@ -259,7 +282,9 @@ job::Task<Result<void>> Client::truncate(NamePath where, std::uint64_t size) {
   wire::TruncateRequest request;
   request.where = std::move(where);
   request.size = size;
-  SPATE_CO_TRY(auto reply, co_await cluster_.change(request, session().limits()));
+  const Limits limits = session().limits();
+  co_await send_gathered(request.where);
+  SPATE_CO_TRY(auto reply, co_await cluster_.change(request, limits));
   if (reply.layout) {
     const auto slots = static_cast<std::uint32_t>(reply.layout->slots.size());
     cluster_.unsynced().note_cut(reply.attributes.handle, slots);
@@ -309,51 +334,6 @@ job::Task<Result<wire::ReaddirReply>> Client::readdir(wire::ReaddirRequest reque
     if (complete) entry.attributes = *complete;
   }
   co_return reply;
-}
-
-/// The state of an object that this client keeps under a lease. Nothing for symbolic links, which have no lists.
-std::optional<KnownXattrs::State> Client::kept_state(const NamePath& where) {
-  if (!where.path.empty()) return std::nullopt;
-  const auto kept = cluster_.attributes().find_attributes(where);
-  if (!kept || !*kept || (*kept)->type == FileType::kSymlink) return std::nullopt;
-  return KnownXattrs::State{(*kept)->handle, (*kept)->version, session().meta().incarnation()};
-}
-
-/// `ls -l` and `cp -a` ask each object for its access control lists, which few have. Anybody may know whether there is
-/// one.
-job::Task<Result<Bytes>> Client::getxattr(NamePath where, std::string name) {
-  if (name.starts_with(kAclXattrs) && kept_state(where)) {
-    SPATE_CO_TRY(const auto names, co_await listxattr(where));
-    if (std::find(names.begin(), names.end(), name) == names.end()) co_return Errc::kNoAttribute;
-  }
-  wire::GetxattrRequest request;
-  request.where = std::move(where);
-  request.name = std::move(name);
-  SPATE_CO_TRY(auto reply, co_await session().ask(request, session().limits(), kXattrRoom));
-  co_return std::move(reply.value);
-}
-
-job::Task<Result<void>> Client::setxattr(wire::SetxattrRequest request) {
-  auto done = co_await change(request);
-  co_return done;
-}
-
-job::Task<Result<std::vector<std::string>>> Client::listxattr(NamePath where) {
-  const auto before = kept_state(where);
-  if (const auto* const known = before ? xattrs_.find(*before) : nullptr) co_return *known;
-  wire::ListxattrRequest request;
-  request.where = where;
-  SPATE_CO_TRY(auto reply, co_await session().ask(request, session().limits(), kXattrRoom));
-  if (before && kept_state(where) == before) xattrs_.keep(*before, reply.names);  // unchanged in the meantime
-  co_return std::move(reply.names);
-}
-
-job::Task<Result<void>> Client::removexattr(NamePath where, std::string name) {
-  wire::RemovexattrRequest request;
-  request.where = std::move(where);
-  request.name = std::move(name);
-  auto done = co_await change(request);
-  co_return done;
 }
 
 job::Task<Result<SpaceUse>> Client::statfs() {

@@ -111,9 +111,10 @@ class Client {
   /// Asks the meta server, even if the attribute cache has an answer.
   job::Task<Result<wire::ObjectReply>> look_again(NamePath where, Limits limits);
   template <typename Request>
-  job::Task<Result<void>> change(const Request& request);
+  job::Task<Result<void>> change(const Request& request, Limits limits);
   template <typename Request>
-  job::Task<Result<Attributes>> change_object(const Request& request);
+  job::Task<Result<Attributes>> change_object(const Request& request, Limits limits);
+  job::Task<void> send_gathered(const NamePath& where);
   job::Task<Result<std::unique_ptr<File>>> opened(Result<wire::OpenReply> reply, std::uint8_t open_flags);
 
   std::optional<KnownXattrs::State> kept_state(const NamePath& where);

@@ -23,6 +23,8 @@ bool may_be_under_way(Errc code) {
          code == Errc::kCancelled || code == Errc::kProtocol || code == Errc::kForgottenRequest;
 }
 
+constexpr Duration kInheritedLook = std::chrono::seconds(1);
+
 }  // namespace
 
 Cluster::Cluster(Options options, job::NetworkContext& network, Random& random)
@@ -31,7 +33,8 @@ Cluster::Cluster(Options options, job::NetworkContext& network, Random& random)
       attributes_({this->options().keep_attributes, this->options().most_kept, this->options().copies,
                    this->options().listings},
                   executor().clock()),
-      events_(session_, attributes_),
+      gathered_(session_, attributes_, this->options().gather),
+      events_(session_, attributes_, gathered_),
       locks_(session_, events_),
       appends_(executor(), locks_, session_.handover()),
       unsynced_(executor()),
@@ -53,11 +56,13 @@ Cluster::~Cluster() = default;
 
 job::Task<void> Cluster::stop(Limits limits) {
   co_await cached_opens_.stop(limits);
+  gathered_.request_stop();
   stopping_.request_stop();
   session_.request_stop();
   events_.request_stop();
   attributes_.clear();
   co_await locks_.stop();
+  co_await gathered_.stop();
   co_await events_.stop();
   co_await appends_.stop();
   co_await session_.stop(limits);
@@ -67,6 +72,9 @@ job::Task<void> Cluster::stop(Limits limits) {
 job::Task<void> Cluster::end_inheritance() {
   events_.listen_for_inherited_leases();
   co_await locks_.end_inherited_waits();
+  // The front end sends them before it repeats calls of the earlier process.
+  bool sent = false;
+  while (!sent && !stopping_.stopped()) sent = co_await gathered_.none_inherited(kInheritedLook);
 }
 
 /// The cache must not keep attributes that are older than a change that was answered, to this client or to another.

@@ -9,6 +9,7 @@
 #include "client/bypass/leased_file.h"
 #include "client/cached_opens.h"
 #include "client/data/unsynced.h"
+#include "client/gathered_writes.h"
 #include "client/locks/appends.h"
 #include "client/locks/locks.h"
 #include "client/session/event_listener.h"
@@ -65,6 +66,8 @@ class Cluster final : private SessionObserver {
   AttributeCache& attributes() { return attributes_; }
   const AttributeCache& attributes() const { return attributes_; }
   CachedOpens& cached_opens() { return cached_opens_; }
+  GatheredWrites& gathered() { return gathered_; }
+  const GatheredWrites& gathered() const { return gathered_; }
 
  private:
   void handshake_begins() override {
@@ -83,6 +86,7 @@ class Cluster final : private SessionObserver {
   Session session_;
   KernelLeasedFiles kernel_files_;
   AttributeCache attributes_;
+  GatheredWrites gathered_;
   EventListener events_;
   Locks locks_;
   Appends appends_;

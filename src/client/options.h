@@ -16,6 +16,7 @@
 namespace spate::client {
 
 class Copies;
+class GatherMemory;
 class HandoverState;
 class LeasedFiles;
 
@@ -85,6 +86,8 @@ struct Options {
   /// Is told to drop copies of attributes and names that leases cover (client/attributes/copies.h). Null: nobody keeps
   /// copies. Not owned; outlives the client.
   Copies* copies = nullptr;
+  /// Room for gathered writes (client/file/file_gather.h). Null: none are gathered. Not owned; outlives the client.
+  GatherMemory* gather = nullptr;
   /// Called on the executor's thread for each server that keeps calls waiting (rpc/wait_watch.h). May be empty.
   std::function<void(const rpc::ServerWait&)> on_wait;
 };

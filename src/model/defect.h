@@ -42,6 +42,8 @@ enum class Defect : std::uint8_t {
   kNotesNotSynced,        // an fsync does not make durable what the primary of a data group has noted of its changes
   kMinIgnored,            // changes are answered although fewer members serve than the group's record demands
   kFencesNotCopied,       // a returning member of a data group serves before it knows the fences of the meantime
+  kGatherAfterRecall,     // a client gathers writes of a file whose lease was recalled
+  kEarlyGiveBack,         // a client gives a lease back before it has sent what it has gathered under it
 };
 
 /// The defect that is turned on, for the whole process. A test sets it before anything runs.

@@ -29,12 +29,13 @@ enum Feature : std::uint64_t {
   kFeatureCloses = 64,     // the server has close_writers
   kFeatureMirrors = 128,   // knows files whose slots are groups of targets (mirror_messages.h)
   kFeatureRacks = 256,     // knows racks in cluster maps, and in join_server
+  kFeatureGathers = 512,   // the client may gather writes; others wait until it has sent them (docs/wire.md)
 };
 /// The features of a client that caches attributes.
 constexpr std::uint64_t kLeaseFeatures = kFeatureLeases | kFeatureGrants | kFeatureLists;
 /// The features of a server of this version. A client asks for those that it uses.
 constexpr std::uint64_t kOurFeatures = kLeaseFeatures | kFeatureFlushes | kFeatureAllocates | kFeatureBatches |
-                                       kFeatureCloses | kFeatureMirrors | kFeatureRacks;
+                                       kFeatureCloses | kFeatureMirrors | kFeatureRacks | kFeatureGathers;
 
 enum class Priority : std::uint8_t { kControl = 0, kNormal = 1, kBackground = 2 };
 

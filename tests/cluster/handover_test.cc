@@ -3,11 +3,11 @@
 // to the next process. Each call must take effect once.
 #include <fmt/format.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/expect.h"
 #include "client/session/handover_state.h"
 #include "tests/cluster/calls.h"
+#include "tests/cluster/memory_copy.h"
 
 namespace spate::cluster {
 namespace {
@@ -17,21 +17,6 @@ using client::path_from_root;
 
 constexpr std::size_t kPrograms = 4;
 constexpr int kCalls = 300;  // in all programs together
-
-/// The state for the next process is a copy, since a killed process runs on for a while here and must not change it.
-UniqueFd copy_of(int memory) {
-  UniqueFd copy(::memfd_create("handover", MFD_CLOEXEC));
-  const off_t size = ::lseek(memory, 0, SEEK_END);
-  SPATE_CHECK(::ftruncate(copy.get(), size) == 0);
-  for (off_t data = ::lseek(memory, 0, SEEK_DATA); data >= 0; data = ::lseek(memory, data, SEEK_DATA)) {
-    const off_t hole = ::lseek(memory, data, SEEK_HOLE);
-    Bytes bytes(static_cast<std::size_t>(hole - data));
-    SPATE_CHECK(::pread(memory, bytes.data(), bytes.size(), data) == hole - data);
-    SPATE_CHECK(::pwrite(copy.get(), bytes.data(), bytes.size(), data) == hole - data);
-    data = hole;
-  }
-  return copy;
-}
 
 /// The nth call of a program, which makes and removes the same names in turn. A call that is carried out twice fails
 /// the second time.
@@ -112,7 +97,7 @@ class MountedPrograms {
 
   void kill() {
     ++kills_;
-    memory_ = copy_of(memory_.get());
+    memory_ = memory_copy(memory_.get());
     world_.kill_client(*process_, Death::kProcess);
     start_process();
     for (std::size_t i = 0; i < kPrograms; ++i) {

@@ -181,6 +181,7 @@ class HastyLeases final : public meta::Leases {
   void begin_change(Handle object) override { inner_.begin_change(object); }
   wire::Granted keep_changed(meta::Operation& operation) override { return inner_.keep_changed(operation); }
   void end_change(Handle object, bool removed) override { inner_.end_change(object, removed); }
+  bool any_gathers() const override { return inner_.any_gathers(); }
   void heard(ClientId client, std::uint32_t epoch, bool knows_table) override {
     inner_.heard(client, epoch, knows_table);
   }

@@ -57,6 +57,8 @@ enum class Plant : std::uint8_t {
   kEarlyServer,
   kOpenAfterChange,
   kPartAsSize,
+  kGatherAfterRecall,
+  kEarlyGiveBack,
 };
 
 std::string_view name(Plant plant);

@@ -91,6 +91,11 @@ constexpr std::array kRows = {
         Plant::kPartAsSize, "part-as-size",
         "the last of several writers to close tells its own part as the file's size when it cannot ask for the rest",
         Defect::kPartAsSize},
+    PlantRow{Plant::kGatherAfterRecall, "gather-after-recall",
+             "a mount gathers writes of a file that another client is about to open", Defect::kGatherAfterRecall},
+    PlantRow{Plant::kEarlyGiveBack, "early-give-back",
+             "a mount gives back its lease on a file before the servers have what it has gathered",
+             Defect::kEarlyGiveBack},
 };
 
 const PlantRow& row_of(Plant plant) {

@@ -119,7 +119,7 @@ class HostileServer {
       auto reply = proper<Request, Reply>(*request);
       if constexpr (std::is_same_v<Reply, wire::HelloReply>) {
         reply.server = id_;
-        if (script_.leases()) reply.features = wire::kOurFeatures;
+        if (script_.leases()) reply.features = wire::kOurFeatures & request->features;
       }
       if constexpr (std::is_same_v<Reply, wire::SessionEventsReply>) reply.events = recalls();
       wire::encode_body(reply, out);

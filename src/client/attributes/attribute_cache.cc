@@ -123,6 +123,27 @@ void AttributeCache::end_writing(Handle file, const std::optional<wire::DataSumm
   object->writing->data = data;
 }
 
+bool AttributeCache::writes_alone(Handle file) const {
+  const std::lock_guard lock(mutex_);
+  const CachedObject* const object = objects_.find(file);
+  return object != nullptr && object->writing && objects_.in_force(file, clock_.now());
+}
+
+bool AttributeCache::gather(Handle file, std::uint64_t end, WallTime now) {
+  if (!options_.on) return false;
+  const std::lock_guard lock(mutex_);
+  const MonoTime time = clock_.now();
+  if (all_blocked(time)) return false;
+  CachedObject* const object = objects_.use(file, time);
+  if (object == nullptr || !object->reply || object->reply->attributes.size_known) return false;
+  if (object->may_lose_setid_bits() || object->written_data() == nullptr) return false;
+  wire::DataSummary& data = *object->writing->data;
+  data.size = std::max(data.size, end);
+  data.mtime = std::max(data.mtime, now);
+  ++data.change_sum;  // until the servers' replies tell the real one
+  return true;
+}
+
 std::optional<AttributeCache::KnownSize> AttributeCache::known_size(Handle file) {
   if (!options_.on) return std::nullopt;
   const std::lock_guard lock(mutex_);

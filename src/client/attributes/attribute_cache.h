@@ -65,6 +65,11 @@ class AttributeCache {
   /// after the change, if it and that before it are known.
   void begin_writing(Handle file);
   void end_writing(Handle file, const std::optional<wire::DataSummary>& data);
+  /// Whether only this client has the file open for writing, through the open that has made it.
+  bool writes_alone(Handle file) const;
+  /// A write up to `end` is gathered. From now on the attributes show it. False: nothing is changed, and it must be
+  /// sent at once, since this client does not know that it alone writes the file, or what the write alters.
+  bool gather(Handle file, std::uint64_t end, WallTime now);
 
   /// The attributes of an object as find_attributes() returns them, for a caller that keeps a copy. It may use the copy
   /// for `good_for` after the answer has come, and drops it earlier if Copies says so. Nothing: it must keep none.

@@ -26,7 +26,8 @@ struct TransferTarget {
   const Distribution& distribution;
   const Capability& capability;
   wire::DataPath path = wire::DataPath::kAutomatic;
-  Bypass* bypass = nullptr;  // the leases of the open file; null: only the servers move data
+  Bypass* bypass = nullptr;                 // the leases of the open file; null: only the servers move data
+  std::optional<WallTime> written_at = {};  // of a write that was acknowledged before; nothing: now
 };
 
 /// The slots of a transfer that one server holds. For a mirrored file: the slots of one group.

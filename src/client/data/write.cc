@@ -34,7 +34,7 @@ job::Task<Result<void>> write_share(Transfer& transfer, const Share& share) {
   request.what = share.what;
   request.unit_bytes = write_unit_bytes(settings, share);
   request.path = transfer.target.path;
-  request.fs_time = transfer.target.session.fs_time();
+  request.fs_time = transfer.target.written_at.value_or(transfer.target.session.fs_time());
   request.has_inline_data = in_message(transfer, share, settings.inline_write_bytes);
   rpc::CallOptions options = call_options(transfer, share);
   BulkData bulk(transfer.target, share, transfer.what, transfer.memory, BulkData::Direction::kSend, request.unit_bytes);

@@ -19,6 +19,20 @@ std::unique_ptr<const Distribution> distribution_of(const Layout& layout) {
   return *std::move(made);
 }
 
+std::shared_ptr<FileGather> join_gathered(FileData& data) {
+  auto gather = std::make_shared<FileGather>(data);
+  data.cluster().gathered().join(data.handle(), gather);
+  return gather;
+}
+
+/// The error of gathered writes is told instead of the loss that they are.
+Result<void> told_with(FileGather* gather, Result<void> lost) {
+  if (gather == nullptr || !gather->failed()) return lost;
+  lost = *gather->failed();
+  gather->told();
+  return lost;
+}
+
 }  // namespace
 
 File::File(Cluster& cluster, wire::OpenReply reply, std::uint8_t open_flags)
@@ -31,7 +45,20 @@ File::File(Cluster& cluster, wire::OpenReply reply, std::uint8_t open_flags)
       written_(cluster, {handle_, layout_, reply.created, reply.truncated}),
       data_(cluster, {handle_, layout_, *distribution_, attributes_, capability_, written_}),
       append_(data_),
-      meta_incarnation_(cluster.session().meta().incarnation()) {}
+      meta_incarnation_(cluster.session().meta().incarnation()) {
+  const bool may_gather = cluster.gathered().memory() != nullptr && allows(capability_.rights(), Rights::kWrite);
+  // From the create on, the meta server may count on this client's answer to a recall.
+  if (may_gather && written_.made_file()) gather_ = join_gathered(data_);
+}
+
+File::~File() {
+  if (gather_ != nullptr) gather_->leave();
+}
+
+job::Task<void> File::take_over(GatherMemory::Piece& piece) {
+  if (gather_ == nullptr) gather_ = join_gathered(data_);
+  co_await gather_->take_over(piece);
+}
 
 void File::keep_in(HandoverState::Open& record) {
   written_.keep_in(record);
@@ -51,6 +78,8 @@ void File::inherit(HandoverState::Open& record) {
 job::Task<void> File::hand_over(Limits limits) { co_await data_.bypass().give_back(limits); }
 
 job::Task<Result<std::uint64_t>> File::copy_from(File& source, CopySpan span) {
+  co_await cluster_.gathered().send(source.handle_);
+  co_await cluster_.gathered().send(handle_);
   FileCopy copy(source.data_, data_, append_);
   auto copied = co_await copy.run(span);
   co_return copied;
@@ -71,6 +100,7 @@ job::Task<Result<void>> File::truncate(std::uint64_t size) {
   request.size = size;
   Limits limits = cluster_.session().limits();
   limits.data_of = handle_;
+  co_await cluster_.gathered().send(handle_);
   Result<wire::TruncateReply> reply = Errc::kBadDescriptor;
   for (int tries = 1; tries <= kMostRenewals && reply.code() == Errc::kBadDescriptor; ++tries) {
     SPATE_CO_TRY(std::ignore, co_await capability_.make_current(limits));
@@ -99,6 +129,7 @@ job::Task<Result<Attributes>> File::stat() {
 
 job::Task<Result<void>> File::sync() {
   const std::uint64_t told_before = written_.losses_told();
+  co_await cluster_.gathered().send(handle_);
   SPATE_CO_TRY(const auto turn, co_await written_.unsynced().turn.acquire(1));
   const Limits limits = cluster_.session().limits();
   // Neither depends on the other: an fsync takes one round trip, not two.
@@ -106,7 +137,7 @@ job::Task<Result<void>> File::sync() {
   syncs.push_back(sync_names(limits));
   syncs.push_back(sync_datafiles(limits));
   SPATE_CO_TRY(std::ignore, co_await job::run_all(cluster_.executor(), std::move(syncs)));
-  auto told = written_.tell_losses(told_before);
+  auto told = told_with(gather_.get(), written_.tell_losses(told_before));
   written_.keep_synced();
   co_return told;
 }
@@ -148,7 +179,7 @@ Result<void> File::check_lost() {
     // None: this process has had no answer from the server yet.
     return channel ? (*channel)->incarnation() : Incarnation();
   });
-  return written_.tell_losses(told_before);
+  return told_with(gather_.get(), written_.tell_losses(told_before));
 }
 
 job::Task<Result<std::uint64_t>> File::change_sum_now() {
@@ -184,6 +215,7 @@ bool File::kept_open(const wire::CloseRequest& request, std::uint64_t request_id
 
 job::Task<Result<Attributes>> File::close(CloseOptions options, UniqueFunction<void()> on_ended) {
   const Limits limits = cluster_.session().limits();
+  co_await cluster_.gathered().send(handle_);
   co_await data_.bypass().give_back(limits);
   std::uint32_t writers = options.last_of_writers ? options.last_of_writers() : 1;
   if (writers > 1 && (cluster_.session().meta().features() & wire::kFeatureCloses) == 0) writers = 0;
@@ -224,6 +256,7 @@ job::Task<Result<Attributes>> complete_attributes(Cluster& cluster, Attributes a
   if (attributes.type != FileType::kRegular || attributes.size_known) co_return attributes;
   auto kept = cluster.attributes().find_attributes({attributes.handle, {}, 0});
   if (kept && *kept) co_return *std::move(kept);  // only this client has written the file
+  co_await cluster.gathered().send(attributes.handle);
   SPATE_CO_TRY(auto distribution, make_distribution(layout));
   const Capability none;
   const TransferTarget target{cluster.session(), cluster.attributes(), attributes.handle, layout, *distribution, none};

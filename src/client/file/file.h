@@ -12,6 +12,7 @@
 #include "client/file/file_append.h"
 #include "client/file/file_copy.h"
 #include "client/file/file_data.h"
+#include "client/file/file_gather.h"
 #include "client/file/open_capability.h"
 #include "client/file/written_data.h"
 
@@ -44,6 +45,7 @@ class File {
  public:
   /// `open_flags`: the wire::OpenFlags of the open. The File keeps those flags that a later open must repeat.
   File(Cluster& cluster, wire::OpenReply reply, std::uint8_t open_flags);
+  ~File();
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
@@ -80,6 +82,11 @@ class File {
   job::Task<Result<void>> write(std::uint64_t offset, ByteView memory, job::StopToken stop = {}) {
     return data_.write(offset, memory, stop);
   }
+  /// For a write that may be gathered (client/file/file_gather.h), and to send what was. Null: this open has not made
+  /// the file, and writes through it go to the servers at once.
+  FileGather* gathering() { return gather_.get(); }
+  /// Sends what an earlier process has gathered through this open. After a failure the next sync or close fails.
+  job::Task<void> take_over(GatherMemory::Piece& piece);
   /// As read() and write(), for any shape of file and memory (list and datatype I/O), with one request and one reply
   /// for each server.
   job::Task<Result<std::uint64_t>> read_list(const datatype::Description& what, std::span<const MutableByteView> memory,
@@ -92,8 +99,10 @@ class File {
   }
   /// Writes all of `memory` at the end of the file. Appends of all clients take place one after another. Returns the
   /// offset of the data. After a failure a part of the data may have been written.
-  job::Task<Result<std::uint64_t>> append(std::span<const ByteView> memory, job::StopToken stop = {}) {
-    return append_.append(memory, stop);
+  /// `gather`: gathering(), if the append may be gathered; then `memory` has one view.
+  job::Task<Result<std::uint64_t>> append(std::span<const ByteView> memory, job::StopToken stop = {},
+                                          FileGather* gather = nullptr) {
+    return append_.append(memory, stop, gather);
   }
   /// Makes the file at least so large; new bytes are zeros. Keeps what others append in the meantime.
   job::Task<Result<void>> extend_to(std::uint64_t size) { return append_.extend_to(size); }
@@ -164,8 +173,9 @@ class File {
   WrittenData written_;
   FileData data_;
   FileAppend append_;
-  std::uint8_t kept_flags_ = 0;   // the flags that the server has judged, if the open may be kept
-  Incarnation meta_incarnation_;  // the meta server that opened the file, or that knew it later
+  std::shared_ptr<FileGather> gather_;  // null: this open may gather nothing. Its sends may end after this object
+  std::uint8_t kept_flags_ = 0;         // the flags that the server has judged, if the open may be kept
+  Incarnation meta_incarnation_;        // the meta server that opened the file, or that knew it later
 };
 
 /// Fills in from the datafiles the size and times of a file whose size the meta server does not know.

@@ -23,8 +23,10 @@ Error waited_too_long(Error error) {
 
 }  // namespace
 
-job::Task<Result<std::uint64_t>> FileAppend::append(std::span<const ByteView> memory, job::StopToken stop) {
+job::Task<Result<std::uint64_t>> FileAppend::append(std::span<const ByteView> memory, job::StopToken stop,
+                                                    FileGather* gather) {
   Params params;
+  params.gather = gather;
   params.memory = memory;
   params.stop = stop;
   auto end = co_await append_in_turn(params);
@@ -110,6 +112,10 @@ std::optional<std::uint64_t> FileAppend::known_end(const Appends::Appended& file
 job::Task<Result<std::uint64_t>> FileAppend::end_of_file(Appends::Appended& file, const Capability& capability,
                                                          job::StopToken stop) {
   if (const auto known = known_end(file)) co_return *known;
+  if (data_.cluster().gathered().has(data_.handle())) {
+    co_await data_.cluster().gathered().send(data_.handle());
+    if (const auto known = known_end(file)) co_return *known;
+  }
   // Once it is answered, no request of an older connection is under way any more (docs/consistency.md, "Resends").
   SPATE_CO_TRY(auto states, co_await ask_datafiles(data_.target(capability), data_.all_slots(), false,
                                                    data_.session().limits(stop)));
@@ -131,8 +137,13 @@ job::Task<Result<std::uint64_t>> FileAppend::append_once(Appends::Appended& file
     end = data_.session().handover()->place_append(
         {0, params.request_id, data_.handle(), end, size, identity.client, identity.epoch});
   }
+  if (params.gather != nullptr) {
+    SPATE_CO_TRY(const bool gathered, co_await params.gather->gather(end, params.memory.front()));
+    if (gathered) co_return end;
+  }
   SPATE_CO_TRY(const datatype::Description what, datatype::Description::contiguous(end, size));
   auto written = co_await data_.write_list(what, params.memory, params.stop, capability.session_epoch);
+  if (written && params.gather != nullptr) params.gather->wrote_until(end + size);
   if (written) co_return end;
   // Part of the write may still take effect. It must not overwrite data that others append at its place.
   file.unsettled = true;

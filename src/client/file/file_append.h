@@ -6,6 +6,7 @@
 #include <span>
 
 #include "client/file/file_data.h"
+#include "client/file/file_gather.h"
 #include "client/locks/appends.h"
 
 namespace spate::client {
@@ -19,7 +20,9 @@ class FileAppend {
   FileAppend& operator=(const FileAppend&) = delete;
 
   /// As File::append() and File::extend_to().
-  job::Task<Result<std::uint64_t>> append(std::span<const ByteView> memory, job::StopToken stop);
+  /// `gather`: where the append may be gathered, which then has one view. Null: it may not.
+  job::Task<Result<std::uint64_t>> append(std::span<const ByteView> memory, job::StopToken stop,
+                                          FileGather* gather = nullptr);
   job::Task<Result<void>> extend_to(std::uint64_t size);
   /// Call it before the file is closed.
   job::Task<void> leave();
@@ -31,6 +34,7 @@ class FileAppend {
     std::uint64_t request_id = 0;
     std::uint64_t least = 0;
     job::StopToken stop;
+    FileGather* gather = nullptr;
   };
   job::Task<Result<void>> extend_by_servers(std::uint64_t size);
   job::Task<Result<std::uint64_t>> append_in_turn(Params params);

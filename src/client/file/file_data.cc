@@ -36,6 +36,7 @@ struct FileData::Operation {
   job::StopToken stop;
   std::uint32_t only_epoch = 0;
   Punch how = Punch::kZeros;
+  std::optional<WallTime> gathered = {};  // for gathered writes: the time of the last one
 };
 
 FileData::Change::Change(FileData& data) : data_(data) {
@@ -108,6 +109,13 @@ job::Task<Result<void>> FileData::write_list(const datatype::Description& what, 
   co_return Result<void>();
 }
 
+job::Task<Result<void>> FileData::write_gathered(const datatype::Description& what, std::span<const ByteView> memory,
+                                                 std::uint32_t epoch, WallTime written, job::StopToken stop) {
+  Operation operation{Kind::kWrite, what, {}, memory, stop, epoch, Punch::kZeros, written};
+  SPATE_CO_TRY(std::ignore, co_await run(operation));
+  co_return Result<void>();
+}
+
 job::Task<Result<void>> FileData::punch(std::uint64_t offset, std::uint64_t size, Punch how) {
   if (!allows(capability_.rights(), Rights::kWrite)) co_return Errc::kBadDescriptor;
   SPATE_CO_TRY(auto what, datatype::Description::contiguous(offset, size));
@@ -120,6 +128,7 @@ job::Task<Result<std::uint64_t>> FileData::run(Operation operation) {
   const std::uint64_t total = operation.what.total_bytes();
   const Options& options = cluster_.options();
   std::uint64_t done = 0;
+  if (!operation.gathered && cluster_.gathered().has(handle_)) co_await cluster_.gathered().send(handle_);
   std::optional<Change> change;
   if (operation.kind != Kind::kRead) change.emplace(*this);
   while (done < total) {
@@ -172,6 +181,7 @@ job::Task<Result<TransferResult>> FileData::run_part(Operation& operation, const
       SPATE_CO_TRY(capability, capability_.to_change());
     }
     TransferTarget here = target(capability);
+    here.written_at = operation.gathered;
     // An append goes to the server: its reply tells the state by which the next append knows the end of the file.
     const bool append = operation.only_epoch != 0;
     if (append && path_ != wire::DataPath::kBypass) here.bypass = nullptr;
@@ -194,6 +204,7 @@ job::Task<Result<TransferResult>> FileData::transfer(const TransferTarget& targe
 
 job::Task<Result<std::vector<SlotState>>> FileData::ask_slots(std::vector<std::uint32_t> slots, bool sync,
                                                               Limits limits) {
+  co_await cluster_.gathered().send(handle_);
   for (int tries = 1;; ++tries) {
     SPATE_CO_TRY(std::ignore, co_await capability_.make_current(limits));
     const Capability capability = capability_.now();
@@ -206,6 +217,7 @@ job::Task<Result<std::vector<SlotState>>> FileData::ask_slots(std::vector<std::u
 job::Task<Result<std::vector<SlotState>>> FileData::ask_soon(std::vector<std::uint32_t> slots) {
   constexpr Duration kSoon = std::chrono::seconds(1);
   Limits limits = session().limits();
+  co_await cluster_.gathered().send(handle_);
   limits.deadline = std::min(limits.deadline, cluster_.executor().now() + kSoon);
   const Capability capability = capability_.now();
   auto states = co_await ask_datafiles(target(capability), slots, false, limits);
@@ -214,6 +226,7 @@ job::Task<Result<std::vector<SlotState>>> FileData::ask_soon(std::vector<std::ui
 
 job::Task<Result<DataMap>> FileData::data_map(std::uint64_t offset, std::uint32_t max_ranges) {
   const Limits limits = session().limits();
+  co_await cluster_.gathered().send(handle_);
   for (int tries = 1;; ++tries) {
     SPATE_CO_TRY(std::ignore, co_await capability_.make_current(limits));
     const Capability capability = capability_.now();

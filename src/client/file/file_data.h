@@ -58,6 +58,10 @@ class FileData {
   job::Task<Result<std::uint64_t>> read(std::uint64_t offset, MutableByteView memory, job::StopToken stop);
   job::Task<Result<void>> write(std::uint64_t offset, ByteView memory, job::StopToken stop);
   job::Task<Result<void>> punch(std::uint64_t offset, std::uint64_t size, Punch how);
+  /// Writes what was gathered in the epoch `epoch`, the last of it at the time `written`. Other operations on the data
+  /// begin when nothing gathered is left.
+  job::Task<Result<void>> write_gathered(const datatype::Description& what, std::span<const ByteView> memory,
+                                         std::uint32_t epoch, WallTime written, job::StopToken stop);
 
   /// As ask_datafiles(), with a valid capability.
   job::Task<Result<std::vector<SlotState>>> ask_slots(std::vector<std::uint32_t> slots, bool sync, Limits limits);

@@ -64,6 +64,12 @@ std::optional<wire::DataSummary> WrittenData::summary(const Distribution& distri
   return summarize(distribution, states);
 }
 
+void WrittenData::note_loss() {
+  uncertain_ = true;
+  unsynced_->note_loss();
+  if (record_ != nullptr) record_->lost_write = true;
+}
+
 std::vector<std::uint32_t> WrittenData::unknown_slots() const {
   std::vector<std::uint32_t> slots;
   if (uncertain()) return slots;

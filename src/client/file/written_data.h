@@ -38,6 +38,10 @@ class WrittenData {
   void note_uncertain() { uncertain_ = true; }
   /// After a lost write, too: replies to earlier writes count the lost bytes.
   bool uncertain() const { return uncertain_ || unsynced_->losses() != losses_before_; }
+  /// Acknowledged writes are lost. The next process tells it, too.
+  void note_loss();
+  /// Whether a next process will know this open, if there may be one.
+  bool has_record() const { return record_ != nullptr || cluster_.session().handover() == nullptr; }
   /// The file was truncated, so the meta server knows more about its datafiles now than this open does.
   void note_truncated();
 

@@ -12,14 +12,16 @@ namespace spate::client {
 namespace {
 
 constexpr Duration kPause = std::chrono::milliseconds(100);
+/// How long other events wait for gathered writes that a recall concerns. Then only this recall waits on.
+constexpr Duration kMostForGathered = std::chrono::seconds(2);
 constexpr std::uint32_t kEventsRoom = 32 * 1024;
 /// A reply with this many events may not contain all of them.
 constexpr std::size_t kFullOfEvents = 256;
 
 }  // namespace
 
-EventListener::EventListener(Session& session, AttributeCache& attributes)
-    : session_(session), attributes_(attributes), gate_(session.executor()) {}
+EventListener::EventListener(Session& session, AttributeCache& attributes, SessionWrites& writes)
+    : session_(session), attributes_(attributes), writes_(writes), gate_(session.executor()) {}
 
 job::Task<void> EventListener::stop() { co_await gate_.close(); }
 
@@ -53,15 +55,16 @@ void EventListener::check_session() {
   if (present == epoch_) return;
   if (epoch_.client) attributes_.clear();  // no client id: this is the first session
   epoch_ = present;
-  table_ = 0;
-  acknowledged_ = 0;
+  table_ = settled_table_ = 0;
+  acknowledged_ = settled_ = 0;
   keep_state();
   locks_->session_changed();
 }
 
 /// The locks want events, or another client may want to change what this client keeps.
 bool EventListener::wants_events() const {
-  return untold_ || locks_->want_events() || attributes_.wants_events() || session_.executor().now() < inherited_until_;
+  return untold_ || locks_->want_events() || attributes_.wants_events() || writes_.any() ||
+         session_.executor().now() < inherited_until_;
 }
 
 void EventListener::start() {
@@ -106,15 +109,30 @@ job::Task<void> EventListener::check_table() {
   checking_ = false;
 }
 
-/// Acknowledges all events so far, and waits up to `hold` for the next. Sends nothing if this object is stopped before,
-/// or if the session's epoch ends.
-job::Task<EventListener::Fetched> EventListener::fetch(Duration hold) {
-  Fetched fetched;
+/// The request acknowledges all events so far for which nothing gathered is left.
+job::Task<wire::SessionEventsRequest> EventListener::next_request() {
   wire::SessionEventsRequest request;
   request.table = table_;
   request.acknowledged = acknowledged_;
-  request.hold_ms = static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(hold).count());
+  const bool settled = co_await writes_.send_revoked(kMostForGathered);
+  if (settled) {
+    settled_table_ = request.table;
+    settled_ = request.acknowledged;
+  } else {
+    const bool same = settled_table_ == request.table;
+    request.table = settled_table_;
+    request.acknowledged = same ? settled_ : 0;
+  }
+  co_return request;
+}
+
+/// Acknowledges what can be, and waits up to `hold` for the next. Sends nothing if this object is stopped before,
+/// or if the session's epoch ends.
+job::Task<EventListener::Fetched> EventListener::fetch(Duration hold) {
+  Fetched fetched;
   const std::uint32_t epoch = session_.identity().epoch;
+  auto request = co_await next_request();
+  request.hold_ms = static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(hold).count());
   // The cache has dropped everything that this request acknowledges. Copies that others have of it must be gone, too.
   const auto dropped = co_await copies_dropped(session_.options().copies, session_.executor(), stopping_);
   if (!dropped || epoch != session_.identity().epoch) co_return fetched;

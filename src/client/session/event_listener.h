@@ -44,6 +44,19 @@ class SessionLocks {
   virtual job::Task<void> cancel_abandoned(job::StopToken stop) = 0;
 };
 
+/// The writes that this client has acknowledged and not sent, as EventListener sees them.
+///
+/// An interface, since GatheredWrites includes session/.
+class SessionWrites {
+ public:
+  virtual ~SessionWrites() = default;
+  /// Whether another client may wait for the end of this client's writes to a file.
+  virtual bool any() const = 0;
+  /// Sends what belongs to files that this client alone no longer writes. Waits `limit` at most. False: something is
+  /// not sent yet.
+  virtual job::Task<bool> send_revoked(Duration limit) = 0;
+};
+
 /// Fetches the events of this session while anything of this client may get some: a lock was granted, a right to append
 /// or a lease was recalled. It keeps one request open at the meta server, and acknowledges events with the next one.
 ///
@@ -55,8 +68,9 @@ class SessionLocks {
 /// request_stop() -> stop() awaited -> destroyed. One executor; any number of calls at once. Not movable.
 class EventListener {
  public:
-  /// Both parameters outlive this object. Recalls of leases go to `attributes`.
-  EventListener(Session& session, AttributeCache& attributes);
+  /// All parameters outlive this object. Recalls of leases go to `attributes`. None is acknowledged before `writes`
+  /// has sent what was gathered under the lease.
+  EventListener(Session& session, AttributeCache& attributes, SessionWrites& writes);
   EventListener(const EventListener&) = delete;
   EventListener& operator=(const EventListener&) = delete;
 
@@ -111,17 +125,22 @@ class EventListener {
                                     const wire::SessionEventsReply& reply);
   void take(const std::vector<wire::SessionEvent>& events);
   void know_table(std::uint64_t table);
+  job::Task<wire::SessionEventsRequest> next_request();
   std::uint32_t connection_now() const;
   void keep_state();
 
   Session& session_;
   AttributeCache& attributes_;
+  SessionWrites& writes_;
   SessionLocks* locks_ = nullptr;
   // The following members belong to this epoch.
   rpc::SessionEpoch epoch_;
   std::uint64_t table_ = 0;
-  std::uint64_t acknowledged_ = 0;  // the last event of the table that was acknowledged
-  std::uint32_t connection_ = 0;    // the connection over which the table was last reported
+  std::uint64_t acknowledged_ = 0;  // the last event of the table that was taken
+  // The last table and event for which nothing gathered was left, so that they may be acknowledged.
+  std::uint64_t settled_table_ = 0;
+  std::uint64_t settled_ = 0;
+  std::uint32_t connection_ = 0;  // the connection over which the table was last reported
   /// The server waits to learn that recalled objects, or objects kept under another table, were dropped.
   bool untold_ = false;
   MonoTime inherited_until_;  // until then the server may count on leases of the earlier process

@@ -40,6 +40,7 @@ rpc::Identity identity_of(const Options& options) {
   identity.description = options.description;
   identity.features = wire::kOurFeatures;
   if (!options.keep_attributes) identity.features &= ~wire::kLeaseFeatures;
+  if (!options.keep_attributes || options.gather == nullptr) identity.features &= ~wire::kFeatureGathers;
   return identity;
 }
 

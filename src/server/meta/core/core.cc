@@ -213,7 +213,8 @@ job::Task<Result<Bytes>> MetaCore::change(rpc::Call& call, ByteView request, Bod
 
 /// Waits until no other client has a lease on what this run changes. So every client sees the change after its commit.
 job::Task<Result<void>> MetaCore::recall(Operation& operation) {
-  if (operation.changes().touched().objects.empty() || parts_.leases == nullptr) co_return {};
+  const bool nothing = operation.changes().touched().objects.empty() && !operation.changes().opened_for_reading();
+  if (nothing || parts_.leases == nullptr) co_return {};
   operation.begin_changes();
   const rpc::ReleasedPlace released(operation.call());
   auto recalled = co_await parts_.leases->recall(operation);

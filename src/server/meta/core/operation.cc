@@ -88,7 +88,9 @@ void Operation::erase_entry(Handle directory, std::string_view name) {
 }
 
 void Operation::begin_changes() {
-  for (const Handle object : changes_.touched().objects) {
+  std::vector<Handle> objects = changes_.touched().objects;
+  if (changes_.opened_for_reading()) objects.push_back(changes_.opened_for_reading());
+  for (const Handle object : objects) {
     if (std::find(changing_.begin(), changing_.end(), object) != changing_.end()) continue;
     changing_.push_back(object);
     parts_.meta.leases->begin_change(object);

@@ -115,6 +115,9 @@ class Operation {
   Result<void> lock(std::vector<Handle> directories);
   /// The changes of this run to objects on which clients may have leases.
   const TouchedByRun& changes() const { return changes_; }
+  /// The run opens a file for reading that somebody may be writing: before the reply, others send what they have
+  /// gathered for it.
+  void open_for_reading(Handle file) { changes_.note_reader(file); }
   /// Marks everything that this run touches as being changed until the operation has ended.
   void begin_changes();
   /// From now on, records each name that is looked up, and the object it leads to, in `trail`; null: nowhere.

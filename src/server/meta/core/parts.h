@@ -164,6 +164,8 @@ class Leases : public SessionHoldings {
   /// it changed.
   virtual wire::Granted keep_changed(Operation& /*operation*/) { return {}; }
   virtual void end_change(Handle object, bool removed) = 0;
+  /// Whether some session may gather writes.
+  virtual bool any_gathers() const { return false; }
   /// The session has asked for events. `knows_table`: it has named the table of this process.
   virtual void heard(ClientId client, std::uint32_t epoch, bool knows_table) = 0;
   /// The session has dropped its copy of the object that this event recalled.

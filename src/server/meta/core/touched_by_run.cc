@@ -22,6 +22,8 @@ void TouchedByRun::begin() {
   written_.objects.clear();
   written_.names.clear();
   removed_.clear();
+  open_for_writing_.clear();
+  opened_ = Handle();
 }
 
 void TouchedByRun::note_key(ByteView key, bool erased) {
@@ -40,6 +42,8 @@ void TouchedByRun::note_inode(const InodeRecord& inode) {
   std::erase_if(written_.objects, is_it);
   wire::GrantedObject& written = written_.objects.emplace_back();
   written.object = object_reply(inode);
+  std::erase(open_for_writing_, inode.handle());
+  if (inode.write_opens > 0) open_for_writing_.push_back(inode.handle());
   if (!inode.is_directory()) return;
   if (check_searchable(caller_.credential, inode)) written.flags |= wire::GrantedObject::kSearchable;
   if (inode.entries_version == InodeRecord().entries_version) written.flags |= wire::GrantedObject::kNeverUsed;
@@ -48,6 +52,10 @@ void TouchedByRun::note_inode(const InodeRecord& inode) {
 void TouchedByRun::note_entry(Handle directory, std::string_view name, const EntryRecord& record) {
   touched_.names.push_back({directory, std::string(name)});
   if (caller_keeps_) written_.names.push_back({directory, std::string(name), record.handle, record.type});
+}
+
+bool TouchedByRun::leaves_open_for_writing(Handle file) const {
+  return std::find(open_for_writing_.begin(), open_for_writing_.end(), file) != open_for_writing_.end();
 }
 
 bool TouchedByRun::removes(Handle object) const {

@@ -33,6 +33,13 @@ class TouchedByRun {
   /// The new values of what was put, for a client that keeps what it has changed (Leases::keep_changed()).
   const wire::Granted& written() const { return written_; }
   bool removes(Handle object) const;
+  /// Whether somebody has the file open for writing after the run, which has put it.
+  bool leaves_open_for_writing(Handle file) const;
+
+  /// The run opens a file for reading that somebody may be writing.
+  void note_reader(Handle file) { opened_ = file; }
+  /// 0: none.
+  Handle opened_for_reading() const { return opened_; }
 
  private:
   const rpc::Peer& caller_;
@@ -40,6 +47,8 @@ class TouchedByRun {
   wire::Touched touched_;
   wire::Granted written_;  // empty if the client keeps nothing
   std::vector<Handle> removed_;
+  std::vector<Handle> open_for_writing_;  // of `written_`
+  Handle opened_;
   std::uint64_t keys_ = 0;
 };
 

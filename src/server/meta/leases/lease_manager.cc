@@ -144,6 +144,7 @@ job::Task<Result<bool>> LeaseManager::prepare(const rpc::Call& call) {
   const ClientId client = call.header.client;
   const std::uint32_t epoch = call.header.session_epoch;
   if (call.peer->kind == wire::PeerKind::kServer || !events_.listen(call)) co_return false;
+  any_gathers_ = any_gathers_ || (call.peer->features & wire::kFeatureGathers) != 0;
   SessionLeases& session = sessions_[client];
   if (session.epoch < epoch) {
     table_.drop_session(client, epoch);
@@ -240,7 +241,25 @@ bool LeaseManager::may_keep(const Operation& operation) const {
   return events_.listen(call) && core_.parts().sessions->admit(call);
 }
 
+/// A client may gather writes of a file that it makes, until nobody writes the file any more.
+void LeaseManager::note_gathering(const Operation& operation) {
+  const rpc::Call& call = operation.call();
+  if ((call.peer->features & wire::kFeatureGathers) == 0) return;
+  const bool makes = call.header.op == wire::Op::kCreate || call.header.op == wire::Op::kChangeBatch;
+  for (const wire::GrantedObject& object : operation.changes().written().objects) {
+    const Handle file = object.object.attributes.handle;
+    const bool written = operation.changes().leaves_open_for_writing(file);
+    if (makes || !written) table_.set_gathers(file, call.header.client, written);
+  }
+}
+
 wire::Granted LeaseManager::keep_changed(Operation& operation) {
+  wire::Granted out = grant_changed(operation);
+  note_gathering(operation);
+  return out;
+}
+
+wire::Granted LeaseManager::grant_changed(Operation& operation) {
   wire::Granted out;
   const wire::Granted& written = operation.changes().written();
   if (written.objects.empty() || !may_keep(operation)) return out;
@@ -277,7 +296,7 @@ void LeaseManager::recall_surplus() {
     if (leases == nullptr || !leases->contains(client)) continue;
     LeaseTable::Lease& lease = leases->at(client);
     // No change waits for these leases, so a lease whose recall is never acknowledged is dropped when it has expired.
-    if (lease.recalled && lease.until <= core_.executor().now()) {
+    if (lease.recalled && lease.until <= core_.executor().now() && !lease.gathers) {
       table_.drop(object, client);
     } else {
       recall_one(object, client, lease);
@@ -286,37 +305,45 @@ void LeaseManager::recall_surplus() {
   tell_held();
 }
 
-std::optional<MonoTime> LeaseManager::others_until(const Operation& operation) {
+/// A lease under which writes may be gathered does not end by time as long as its holder asks for events: it gives the
+/// lease back when it has sent them. Twice the lease of a session is longer than a silent session lives.
+void LeaseManager::look_at_holders(const Operation& operation, Handle object, bool only_gathering, Wait& wait) {
   const LeaseHolder own = holder_of(operation);
   const MonoTime now = core_.executor().now();
-  std::optional<MonoTime> until;
-  std::vector<std::pair<Handle, ClientId>> over;
-  std::vector<ClientId> silent;
-  for (const Handle object : operation.changes().touched().objects) {
-    auto* const leases = table_.of(object);
-    if (leases == nullptr) continue;
-    for (auto& [client, lease] : *leases) {
-      if (lease.holder == own) continue;  // the client drops it when it sends the request and when it gets the reply
-      const auto session = sessions_.find(client);
-      // This session has been silent for so long that all its leases have expired.
-      if (session == sessions_.end() || now - session->second.heard >= this->lease()) {
-        silent.push_back(client);
-        continue;
-      }
-      recall_one(object, client, lease);
-      if (lease.until <= now) {
-        over.emplace_back(object, client);
-      } else {
-        const MonoTime end = std::min(lease.until, session->second.heard + this->lease());
-        until = std::max(until.value_or(end), end);
-      }
+  auto* const leases = table_.of(object);
+  if (leases == nullptr) return;
+  for (auto& [client, lease] : *leases) {
+    if (lease.holder == own) continue;  // the client drops it when it sends the request and when it gets the reply
+    const bool gathers = lease.gathers && client != own.client;
+    if (only_gathering && !gathers) continue;
+    const auto session = sessions_.find(client);
+    // This session has been silent for so long that all its leases have expired.
+    if (session == sessions_.end() || (!gathers && now - session->second.heard >= this->lease())) {
+      wait.silent.push_back(client);
+      continue;
+    }
+    recall_one(object, client, lease);
+    const Duration of_session = core_.options().session_lease;
+    const MonoTime end =
+        gathers ? session->second.heard + 2 * of_session : std::min(lease.until, session->second.heard + this->lease());
+    if ((gathers ? end : lease.until) <= now) {
+      wait.over.emplace_back(object, client);
+    } else {
+      wait.until = std::max(wait.until.value_or(end), end);
     }
   }
-  run_out_.add(over.size() + silent.size());
-  for (const auto& [object, client] : over) table_.drop(object, client);
-  for (const ClientId client : silent) table_.drop_session(client, UINT64_MAX);
+}
+
+std::optional<MonoTime> LeaseManager::others_until(const Operation& operation) {
+  Wait wait;
+  const TouchedByRun& changes = operation.changes();
+  for (const Handle object : changes.touched().objects) look_at_holders(operation, object, false, wait);
+  if (const Handle opened = changes.opened_for_reading()) look_at_holders(operation, opened, true, wait);
+  run_out_.add(wait.over.size() + wait.silent.size());
+  for (const auto& [object, client] : wait.over) table_.drop(object, client);
+  for (const ClientId client : wait.silent) table_.drop_silent(client);
   tell_held();
-  return until;
+  return wait.until;
 }
 
 job::Task<Result<void>> LeaseManager::wait_until(MonoTime when, job::StopToken stop) {

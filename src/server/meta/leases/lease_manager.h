@@ -31,6 +31,7 @@ class LeaseManager final : public Leases {
   void begin_change(Handle object) override { table_.begin_change(object); }
   wire::Granted keep_changed(Operation& operation) override;
   void end_change(Handle object, bool removed) override;
+  bool any_gathers() const override { return any_gathers_; }
   void heard(ClientId client, std::uint32_t epoch, bool knows_table) override;
   void acknowledged(ClientId client, std::uint32_t epoch, const wire::SessionEvent& event) override;
   std::vector<ClientId> noted() const override;
@@ -47,6 +48,16 @@ class LeaseManager final : public Leases {
     bool recorded = false;  // the store has a marker of it
     MonoTime heard;         // when it last asked for events, or got a lease
   };
+  /// A change waits for the holders of two kinds of leases: of all that it touches, and, of a file that it opens for
+  /// reading, of those that may gather writes.
+  struct Wait {
+    std::optional<MonoTime> until;  // nothing: for nobody
+    std::vector<std::pair<Handle, ClientId>> over;
+    std::vector<ClientId> silent;
+  };
+  void look_at_holders(const Operation& operation, Handle object, bool only_gathering, Wait& wait);
+  void note_gathering(const Operation& operation);
+  wire::Granted grant_changed(Operation& operation);
   job::Task<Result<bool>> prepare(const rpc::Call& call);
   bool may_be_granted(const Operation& operation) const;
   void note_granted(const LeaseHolder& holder);
@@ -66,6 +77,7 @@ class LeaseManager final : public Leases {
   SessionEvents& events_;
   RecoveryMarkers markers_;
   LeaseTable table_;
+  bool any_gathers_ = false;  // since the process began
   MonoTime grace_end_;
   std::unordered_map<ClientId, SessionLeases> sessions_;
   job::Event answered_;  // a session has dropped its copies, or has ended

@@ -132,6 +132,22 @@ void LeaseTable::drop_session(ClientId client, std::uint64_t below_epoch) {
   }
 }
 
+void LeaseTable::drop_silent(ClientId client) {
+  const auto session = sessions_.find(client);
+  if (session == sessions_.end()) return;
+  const std::vector<Handle> all(session->second.begin(), session->second.end());
+  for (const Handle object : all) {
+    if (!objects_.at(object).at(client).gathers) drop(object, client);
+  }
+}
+
+void LeaseTable::set_gathers(Handle file, ClientId client, bool gathers) {
+  auto* const leases = of(file);
+  if (leases == nullptr) return;
+  const auto lease = leases->find(client);
+  if (lease != leases->end()) lease->second.gathers = gathers;
+}
+
 std::size_t LeaseTable::of_session(ClientId client) const {
   const auto session = sessions_.find(client);
   return session == sessions_.end() ? 0 : session->second.size();

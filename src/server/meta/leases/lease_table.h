@@ -64,6 +64,7 @@ class LeaseTable {
   struct Lease {
     LeaseHolder holder;
     bool recalled = false;
+    bool gathers = false;               // the session may gather writes of the file, and must give the lease back
     std::uint64_t recall_event = 0;     // the event that recalled it
     MonoTime until;                     // of a recalled lease: when it ends without an acknowledgment
     std::list<Handle>::iterator place;  // its position in its session's order
@@ -74,6 +75,10 @@ class LeaseTable {
   void drop_object(Handle object);
   /// Ends all of the client's leases of epochs below this one.
   void drop_session(ClientId client, std::uint64_t below_epoch);
+  /// The client is silent: ends its leases, except on files whose writes it may have gathered.
+  void drop_silent(ClientId client);
+  /// Whether the client, if it has a lease on the file, may gather writes under it.
+  void set_gathers(Handle file, ClientId client, bool gathers);
   /// The oldest leases of a full session. The caller recalls them, to make room for others.
   std::vector<std::pair<Handle, ClientId>> take_surplus() { return std::exchange(surplus_, {}); }
 

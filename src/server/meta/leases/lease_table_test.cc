@@ -57,6 +57,19 @@ TEST(LeaseTableTest, ManyMayHaveALeaseOnOneObject) {
   EXPECT_EQ(table.of_session(kFirstHolder.client), 1U);
 }
 
+TEST(LeaseTableTest, ASilentHolderKeepsOnlyLeasesUnderWhichItMayGather) {
+  LeaseTable table;
+  EXPECT_TRUE(grant_now(table, {kOneObject, kOtherObject}, kFirstHolder));
+  table.set_gathers(kOneObject, kFirstHolder.client, true);
+  table.set_gathers(kOneObject, kSecondHolder.client, true);  // it has no lease
+  table.drop_silent(kFirstHolder.client);
+  EXPECT_EQ(holders_in(table, kOneObject), 1U);
+  EXPECT_EQ(holders_in(table, kOtherObject), 0U);
+  table.set_gathers(kOneObject, kFirstHolder.client, false);
+  table.drop_silent(kFirstHolder.client);
+  EXPECT_EQ(table.size(), 0U);
+}
+
 TEST(LeaseTableTest, NoLeaseIsGrantedWhileAnObjectIsBeingChanged) {
   LeaseTable table;
   table.begin_change(kOneObject);

@@ -69,6 +69,9 @@ job::Task<Result<wire::OpenReply>> OpenTable::open_existing(Operation& operation
     SPATE_CO_TRY(reply.capability, co_await add(operation, inode, open_flags, false));
   }
   if (writes || reply.truncated) operation.put(inode);
+  const Leases* const leases = core_.parts().leases;
+  if (!writes && inode.write_opens > 0 && leases != nullptr && leases->any_gathers())
+    operation.open_for_reading(inode.handle());
   reply.object = object_reply(inode);
   co_return reply;
 }

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// GatherMemory: the bytes of gathered writes, in memory that the next process gets (docs/mount.md, "Gathered writes").
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/result.h"
+#include "model/ids.h"
+
+namespace spate::client {
+
+/// A fixed number of pieces, each with room for kPieceBytes of one file. A killed process may leave the memory between
+/// any two machine instructions: a piece counts once it is published, and of its bytes those below `size` count. So
+/// each write is there as a whole or not at all.
+///
+/// All memory is there from the start, so no write fails for want of it. Thread-safe.
+class GatherMemory {
+ public:
+  static constexpr std::size_t kPieceBytes = std::size_t{1} << 20U;
+  static constexpr std::size_t kMostPieces = 128;
+
+  struct Piece {
+    std::uint64_t in_use = 0;
+    Handle handle;
+    ClientId client;          // the session and its epoch in which the bytes were written
+    std::uint32_t epoch = 0;  // in no other one may they be sent
+    std::uint64_t offset = 0;
+    std::uint64_t size = 0;
+    WallTime written;  // of the last write
+    std::uint64_t end() const { return offset + size; }
+  };
+
+  /// Maps the memory behind `fd`. If it is empty, makes `pieces` pieces; else there are as many as before. Negative:
+  /// memory of this process alone. kVersionMismatch: of another version.
+  static Result<std::unique_ptr<GatherMemory>> open(int fd, std::size_t pieces);
+  ~GatherMemory();
+  GatherMemory(const GatherMemory&) = delete;
+  GatherMemory& operator=(const GatherMemory&) = delete;
+
+  /// A piece with the attributes of `like` and without bytes. Null: all are in use.
+  Piece* take(const Piece& like);
+  /// Adds bytes at the end of the piece; they fit. When it returns, a next process has them.
+  void add(Piece& piece, ByteView bytes, WallTime now);
+  ByteView bytes(const Piece& piece) const;
+  void give_back(Piece& piece);
+
+  /// The pieces that an earlier process has left.
+  const std::vector<Piece*>& inherited() const { return inherited_; }
+  std::size_t pieces() const { return count_; }
+  std::size_t used() const;
+
+ private:
+  struct Header;
+  static Result<std::size_t> prepare(int fd, std::size_t pieces);
+  GatherMemory(std::byte* memory, std::size_t count);
+  std::byte* data_of(const Piece& piece) const;
+
+  std::byte* const memory_;
+  Piece* const pieces_;
+  const std::size_t count_;
+  std::vector<Piece*> inherited_;
+  mutable std::mutex mutex_;
+  std::vector<Piece*> free_;  // guarded by mutex_
+};
+
+}  // namespace spate::client
