@@ -6,6 +6,7 @@
 #include <array>
 
 #include "fuse/device.h"
+#include "fuse/gathering.h"
 #include "fuse/mount.h"
 #include "fuse/setid_bits.h"
 #include "log/log.h"
@@ -200,9 +201,10 @@ bool must_sync(const OpenFile& open, const fuse_file_info& info) {
   return open.direct && (info.flags & (O_SYNC | O_DSYNC)) != 0;
 }
 
-job::Task<Result<std::uint64_t>> append_bytes(client::File& file, ByteView bytes, bool synced) {
+job::Task<Result<std::uint64_t>> append_bytes(client::File& file, ByteView bytes, bool synced,
+                                              client::FileGather* gather) {
   const std::array<ByteView, 1> memory{bytes};
-  SPATE_CO_TRY(const std::uint64_t end, co_await file.append(memory));
+  SPATE_CO_TRY(const std::uint64_t end, co_await file.append(memory, {}, gather));
   if (synced) {
     SPATE_CO_TRY(std::ignore, co_await file.sync());
   }
@@ -229,7 +231,8 @@ void drop_tail(Mount& mount, OpenFile& open, const fuse_file_info& info, std::ui
 void append(fuse_req_t request, fuse_ino_t inode, OpenFile& open, ByteView bytes, const fuse_file_info& info) {
   const bool synced = must_sync(open, info);
   Mount& mount = this_mount();
-  const auto end = run(request, [&](client::Client&) { return append_bytes(*open.file, bytes, synced); });
+  client::FileGather* const gather = gathering(mount, open, info);
+  const auto end = run(request, [&](client::Client&) { return append_bytes(*open.file, bytes, synced, gather); });
   // The kernel's earlier pages stay correct, and it has none of the appended data.
   if (!end || !open.direct || (info.flags & O_DIRECT) != 0) mount.pages.spoil(open.handle);
   if (!end) {
@@ -255,7 +258,10 @@ void write(fuse_req_t request, fuse_ino_t inode, const char* data, std::size_t s
   if (appends(mount, *info)) return append(request, inode, **open, bytes, *info);
   const bool synced = must_sync(**open, *info);
   const auto at = static_cast<std::uint64_t>(offset);
-  const auto done = run(request, [&](client::Client&) { return write_bytes(*(*open)->file, at, bytes, synced); });
+  client::FileGather* const gather = gathering(mount, **open, *info);
+  const auto done = run(request, [&](client::Client&) {
+    return gather != nullptr ? gather->write(at, bytes) : write_bytes(*(*open)->file, at, bytes, synced);
+  });
   if ((*open)->direct || !done || CurrentRequest::of_this_thread().abandoned()) mount.pages.spoil(Handle(inode));
   if (!done) return reply_error(request, done.error());
   answer([&] { return fuse_reply_write(request, size); });

@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "fuse/control.h"
+#include "fuse/gathering.h"
 #include "log/log.h"
 
 namespace spate::fuse {
@@ -144,9 +145,11 @@ KernelSession::~KernelSession() {
   fuse_session_exit(session_.get());
   draining_ = true;
   const bool no_waits = mount_.locks.stop();
-  if (!wait_for_workers() || !no_waits) {
+  const bool no_workers = wait_for_workers();
+  if (mount_.gathers) std::ignore = send_all_gathered(mount_, kEndGrace);
+  if (!no_workers || !no_waits) {
     SPATE_LOG("fuse", warn, "ended while operations wait for a server");
-    std::_Exit(0);  // everything that was acknowledged is on the servers, and nothing is buffered here
+    std::_Exit(0);  // everything that was acknowledged is on the servers, except what the log says
   }
   if (mount_.copies != nullptr) mount_.copies->end();
   mount_.process.run([this](client::Client&) { return let_executor_call(false); });
@@ -227,6 +230,7 @@ bool KernelSession::hand_over() {
   draining_ = true;
   const bool drained = wait_for_workers();
   if (!drained && !can_resend(mount_)) return false;
+  if (mount_.gathers) std::ignore = send_all_gathered(mount_, kEndGrace);  // the next process sends what is left
   if (!drained) SPATE_LOG("fuse", warn, "hands over while operations wait for a server");
   if (can_resend(mount_)) {
     std::ignore = mount_.locks.hand_over();
@@ -246,6 +250,18 @@ bool KernelSession::hand_over() {
   return true;
 }
 
+std::string KernelSession::gathered_text() const {
+  const client::GatheredWrites& gathered = mount_.process.client().cluster().gathered();
+  const client::GatherMemory* const memory = gathered.memory();
+  if (memory == nullptr) return {};
+  const client::GatheredWrites::Counters& counters = gathered.counters();
+  return fmt::format(
+      "gathered_writes {}\ngathered_requests {}\ngathered_requests_lost {}\ngather_memory_bytes {}\n"
+      "gather_memory_at_most_bytes {}\n",
+      counters.writes.load(), counters.sent.load(), counters.lost.load(),
+      memory->used() * client::GatherMemory::kPieceBytes, memory->pieces() * client::GatherMemory::kPieceBytes);
+}
+
 /// The status, as lines "name value".
 std::string KernelSession::status() const {
   const auto kept = mount_.process.client().cluster().attributes().counters();
@@ -260,6 +276,7 @@ std::string KernelSession::status() const {
       mount_.options.config_file, mount_.process.config().fs.name, mount_.files.size(), mount_.releases.under_way(),
       requests_.load(std::memory_order_relaxed), workers, workers_.at_work(), worker_limit(mount_.options),
       workers * kWorkerBytes, kept.hits, kept.misses, kept.recalls, kept.copied, opens.taken(), opens.size());
+  text += gathered_text();
   for (const rpc::ServerWait& wait : mount_.process.run([](client::Client& c) { return servers_waited_for(c); }))
     text += fmt::format("waits_for {}\n", rpc::text_of(wait));
   return text;

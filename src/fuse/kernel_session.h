@@ -43,6 +43,7 @@ class KernelSession {
   std::optional<End> on_message(int control);
   void on_signal(int signals, int control);
   std::string status() const;
+  std::string gathered_text() const;
 
   Mount& mount_;
   SessionPtr session_;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 
+#include "fuse/gathering.h"
 #include "fuse/mount.h"
 #include "log/log.h"
 
@@ -32,6 +33,7 @@ wire::LockSpec record_lock(fuse_ino_t inode, const fuse_file_info& info, const s
 
 void set(fuse_req_t request, const fuse_file_info& info, const wire::LockSpec& lock, bool wait) {
   Mount& mount = this_mount();
+  send_all_gathered(mount);
   if (lock.mode != LockMode::kNone) mount.locks.note(info.fh, lock.handle, {lock.kind, lock.owner});
   if (wait && lock.mode != LockMode::kNone) return mount.locks.wait(request, lock);
   const auto done = run(request, [&](client::Client& c) { return c.cluster().locks().set(lock, false); });
@@ -74,13 +76,18 @@ void flock(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info, int opera
 job::Task<Result<void>> check_lost(client::File& file) { co_return file.check_lost(); }
 
 /// close(2) reports whether a write is lost, as far as this process knows. This asks no server, and returns at once
-/// while no server has restarted.
+/// while no server has restarted and nothing is gathered.
 Result<void> lost_write(fuse_req_t request, std::uint64_t number) {
   const Mount& mount = this_mount();
-  if (!mount.process.client().session().servers().any_restarted()) return {};
+  const bool restarted = mount.process.client().session().servers().any_restarted();
+  if (!restarted && !mount.gathers) return {};
   const auto open = mount.files.find(number);
   // An earlier process has opened the file, and it has not been used since.
   if (open == nullptr || !open->is_opened()) return {};
+  if (mount.gathers) {
+    SPATE_TRY(std::ignore, send_gathered(request, *open->file));
+  }
+  if (!restarted) return {};
   return run(request, [&](client::Client&) { return check_lost(*open->file); });
 }
 
@@ -89,6 +96,7 @@ void flush(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) {
   const client::LockHolder holder{LockKind::kProcess, info->lock_owner};
   Result<void> done = lost_write(request, info->fh);
   if (this_mount().locks.take(Handle(inode), holder)) {
+    send_all_gathered(this_mount());
     auto released = run(request, [&](client::Client& c) { return c.cluster().locks().release(Handle(inode), holder); });
     if (done) done = std::move(released);
   }
@@ -99,6 +107,7 @@ void flush(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) {
 
 void release_locks(Mount& mount, std::uint64_t open, Handle handle) {
   for (const client::LockHolder& holder : mount.locks.take_all(open, handle)) {
+    send_all_gathered(mount);
     const auto released =
         mount.process.run([&](client::Client& c) { return c.cluster().locks().release(handle, holder); });
     if (!released)

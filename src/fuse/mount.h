@@ -48,6 +48,7 @@ struct Mount {
   std::optional<ReadOnly> read_only{};  // set once it is mounted
   fuse_session* session = nullptr;      // set while it is mounted
   WorkerPool* workers = nullptr;        // set while it is served
+  bool gathers = false;                 // small writes may be gathered (fuse/gathering.h)
 };
 
 /// Whether the kernel checks rights. It does if other users than the mount's own may use it: then it looks at owner,

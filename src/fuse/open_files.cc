@@ -112,6 +112,20 @@ std::vector<std::shared_ptr<OpenFile>> OpenFiles::take_left() {
   return std::exchange(left_, {});
 }
 
+std::shared_ptr<OpenFile> OpenFiles::inherited_writer(Handle handle) const {
+  const auto writes = [handle](const OpenFile& file) {
+    return file.handle == handle && file.record != nullptr && (file.record->open_flags & wire::kOpenWrite) != 0;
+  };
+  const std::lock_guard lock(mutex_);
+  for (const auto& [number, file] : files_) {
+    if (writes(*file)) return file;
+  }
+  for (const auto& file : left_) {
+    if (writes(*file)) return file;
+  }
+  return nullptr;
+}
+
 std::size_t OpenFiles::size() const {
   const std::lock_guard lock(mutex_);
   return files_.size();

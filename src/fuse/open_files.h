@@ -60,6 +60,8 @@ class OpenFiles {
   void released(OpenFile& file);
   /// Returns the files that the previous process had begun to close. A second call returns none.
   std::vector<std::shared_ptr<OpenFile>> take_left();
+  /// The open through which an earlier process has written the file. Null: there is none.
+  std::shared_ptr<OpenFile> inherited_writer(Handle handle) const;
   std::size_t size() const;
   std::vector<std::shared_ptr<OpenFile>> all() const;
 

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "base/units.h"
+#include "client/session/gather_memory.h"
 
 namespace spate::fuse {
 namespace {
@@ -129,6 +130,8 @@ const std::map<std::string_view, Setter>& setters() {
       {"nosuid", flag(&MountOptions::no_suid, true)},
       {"exec", flag(&MountOptions::no_exec, false)},
       {"noexec", flag(&MountOptions::no_exec, true)},
+      {"gather", flag(&MountOptions::gather, true)},
+      {"nogather", flag(&MountOptions::gather, false)},
       {"acl", flag(&MountOptions::acl, true)},
       {"noacl", flag(&MountOptions::acl, false)},
       {"soft", flag(&MountOptions::soft, true)},
@@ -271,6 +274,10 @@ Result<MountOptions> parse_command_line(const std::vector<std::string>& argument
   }
   if (options.kernel_keeps_attributes && options.leases == "off")
     return Error::told(Errc::kInvalidArgument, "attr_cache=kernel needs leases, and noleases is given");
+  if (options.gather && options.leases == "off")
+    return Error::told(Errc::kInvalidArgument, "gather needs leases, and noleases is given");
+  if (options.gather && options.cache != CacheMode::kAuto)
+    return Error::told(Errc::kInvalidArgument, "gather works with cache=auto only");
   if (names.size() != 2)
     return Error::told(Errc::kInvalidArgument, "needs a spate.toml (or its folder) and a directory");
   options.config_file = names[0];
@@ -283,8 +290,16 @@ std::string_view readdirplus_word(const MountOptions& options) {
   return std::find_if(kListings.begin(), kListings.end(), is_it)->name;
 }
 
+std::size_t gather_pieces(const MountOptions& options) {
+  constexpr std::uint64_t kPart = 8;
+  if (!options.gather) return 0;
+  return std::min<std::size_t>(options.memory / kPart / client::GatherMemory::kPieceBytes,
+                               client::GatherMemory::kMostPieces);
+}
+
 unsigned worker_limit(const MountOptions& options) {
-  return std::max(options.threads, static_cast<unsigned>(options.memory / kWorkerBytes));
+  const std::uint64_t gathered = gather_pieces(options) * client::GatherMemory::kPieceBytes;
+  return std::max(options.threads, static_cast<unsigned>((options.memory - gathered) / kWorkerBytes));
 }
 
 std::string_view usage() {
@@ -300,6 +315,7 @@ Mounts a Spate file system in DIRECTORY, by FUSE; `spate mount DIRECTORY` finds 
   -o cache=MODE            what the kernel caches: none, auto (close-to-open, the default), writeback
   -o soft, hard            a call fails if a server does not answer in time (soft), or waits (hard, the default)
   -o leases, noleases      names and attributes are cached under leases (the default), or not
+  -o gather                small writes that follow one another are sent to the servers together, within a second
   -o attr_cache=kernel     the kernel caches attributes, too; otherwise mount (the default)
   -o readdirplus=MODE      listings bring leases on the listed objects: auto (the default), yes, no
   -o acl, noacl            with allow_other: the kernel checks access control lists (the default), or not

@@ -40,7 +40,8 @@ struct MountOptions {
   client::Listings listings = client::Listings::kAuto;
   /// The kernel keeps attributes and names, too. The mount makes it drop them.
   bool kernel_keeps_attributes = false;
-  bool acl = true;  // the kernel respects access control lists
+  bool gather = false;  // small writes that follow one another are sent together
+  bool acl = true;      // the kernel respects access control lists
   bool foreground = false;
   bool verbose = false;
   unsigned threads = 4;  // number of threads that are kept for the kernel's requests, 1 to 64
@@ -61,6 +62,8 @@ inline constexpr std::uint64_t kWorkerBytes = (std::uint64_t{2} << 20U) + 65536;
 
 /// How many worker threads `memory` allows; at least the number of kept ones.
 unsigned worker_limit(const MountOptions& options);
+/// How many pieces of gathered writes (client::GatherMemory) `memory` allows; 0: none are gathered.
+std::size_t gather_pieces(const MountOptions& options);
 
 /// Parses `spate-mount SOURCE DIR [-f] [-v] [-n] [-o A,B=C]...`, the form in which mount(8) calls /sbin/mount.spate.
 /// kInvalidArgument names the wrong option and lists those that exist. `arguments` does not have the program's name.

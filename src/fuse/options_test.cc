@@ -28,6 +28,19 @@ TEST(MountOptions, LaterOptionsWin) {
   EXPECT_TRUE(options->foreground) << "-f was given";
 }
 
+TEST(MountOptions, GatheredWritesTakeAPartOfTheMemory) {
+  MountOptions options;
+  EXPECT_EQ(gather_pieces(options), 0U);
+  const unsigned workers = worker_limit(options);
+  EXPECT_OK(parse_option_list("gather", options));
+  EXPECT_EQ(gather_pieces(options), 32U);
+  EXPECT_LT(worker_limit(options), workers);
+  EXPECT_OK(parse_option_list("nogather", options));
+  EXPECT_EQ(worker_limit(options), workers);
+  EXPECT_ERRC(parse_command_line({"-o", "gather,noleases", "a", "b"}), Errc::kInvalidArgument);
+  EXPECT_ERRC(parse_command_line({"-o", "gather,cache=none", "a", "b"}), Errc::kInvalidArgument);
+}
+
 TEST(MountOptions, ValuesAreChecked) {
   MountOptions options;
   EXPECT_OK(parse_option_list("cache=writeback,threads=8,readahead=1MiB,log=/tmp/x", options));

@@ -11,11 +11,13 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <vector>
 
 #include "assembly/locate.h"
 #include "base/printable.h"
 #include "config/load.h"
 #include "fuse/control.h"
+#include "fuse/gathering.h"
 #include "fuse/kernel_session.h"
 #include "fuse/readahead.h"
 #include "log/log.h"
@@ -36,16 +38,29 @@ Result<UniqueFd> block_signals() {
   return signals;
 }
 
-Result<std::unique_ptr<assembly::ClientProcess>> open_client(const MountOptions& options,
-                                                             client::HandoverState& handover, KernelCopies* copies) {
+/// Memory for gathered writes; null without the option.
+Result<std::unique_ptr<client::GatherMemory>> gather_memory(const MountOptions& options, const UniqueFd& memory) {
+  if (!memory || gather_pieces(options) == 0) return std::unique_ptr<client::GatherMemory>();
+  return client::GatherMemory::open(memory.get(), gather_pieces(options));
+}
+
+/// What the mount keeps outside of the client.
+struct Kept {
+  client::HandoverState& handover;
+  KernelCopies* copies = nullptr;
+  client::GatherMemory* gather = nullptr;
+};
+
+Result<std::unique_ptr<assembly::ClientProcess>> open_client(const MountOptions& options, const Kept& kept) {
   assembly::ClientSettings settings;
   settings.config_file = options.config_file;
   settings.program = "mount";
   settings.credential = assembly::own_credential();
-  settings.handover = &handover;
+  settings.handover = &kept.handover;
+  settings.gather = kept.gather;
   settings.may_keep_attributes = true;
   settings.listings = options.listings;
-  settings.copies = copies;
+  settings.copies = kept.copies;
   if (!options.soft) settings.deadline = kForEver;
   settings.on_wait = [](const rpc::ServerWait& wait) {
     rpc::log_wait(wait);
@@ -90,12 +105,16 @@ Result<void> run_server(const MountOptions& options, const ServerDescriptors& de
   SPATE_TRY(const auto handover, client::HandoverState::open(descriptors.handover.get()));
   KernelCopies copies(*handover);
   KernelCopies* const used_copies = options.kernel_keeps_attributes ? &copies : nullptr;
-  SPATE_TRY(const auto process, open_client(options, *handover, used_copies));
+  SPATE_TRY(const auto gather, gather_memory(options, descriptors.gather));
+  SPATE_TRY(const auto process, open_client(options, {*handover, used_copies, gather.get()}));
   const int control = descriptors.control.get();
   Mount mount{options, *process, process->client().cluster().options().credential, *handover, used_copies};
   SPATE_TRY(UniqueFd device, wait_for_device(mount, control));
   SPATE_TRY(auto taken, take_device(mount, std::move(device)));
   mount.read_only.emplace(options.read_only, device_of_mount(options.directory));
+  // Without repeated calls a crash ends the mount, and with it what is gathered.
+  mount.gathers = gather != nullptr && can_resend(mount);
+  if (gather != nullptr) send_inherited(mount, *gather);
   if (used_copies != nullptr) {
     SPATE_TRY(std::ignore, used_copies->begin(fuse_session_fd(taken.get())));
   }
@@ -113,18 +132,25 @@ Result<void> run_server(const MountOptions& options, const ServerDescriptors& de
 }  // namespace
 
 Result<ServerDescriptors> parse_server_descriptors(std::string_view text) {
-  std::array<int, 2> numbers{-1, -1};
+  std::vector<UniqueFd> descriptors;
   const char* at = text.data();
   const char* const end = text.data() + text.size();
-  for (int& number : numbers) {
+  do {
+    int number = -1;
     const auto [next, error] = std::from_chars(at, end, number);
     struct stat state{};
-    if (error != std::errc() || number < 3 || ::fstat(number, &state) != 0)
-      return Error::told(Errc::kInvalidArgument, "--serve is for the supervisor only");
+    const bool there = error == std::errc() && number >= 3 && ::fstat(number, &state) == 0;
+    if (there) descriptors.emplace_back(number);
     at = next == end ? end : next + 1;
+    if (!there) descriptors.clear();
+    if (!there) break;
+  } while (at != end);
+  if (descriptors.size() < 2) return Error::told(Errc::kInvalidArgument, "--serve is for the supervisor only");
+  descriptors.resize(3);
+  for (const UniqueFd& descriptor : descriptors) {
+    if (descriptor) ::fcntl(descriptor.get(), F_SETFD, FD_CLOEXEC);
   }
-  for (const int number : numbers) ::fcntl(number, F_SETFD, FD_CLOEXEC);
-  return ServerDescriptors{UniqueFd(numbers[0]), UniqueFd(numbers[1])};
+  return ServerDescriptors{std::move(descriptors[0]), std::move(descriptors[1]), std::move(descriptors[2])};
 }
 
 int serve(const MountOptions& options, ServerDescriptors descriptors) {

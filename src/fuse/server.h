@@ -12,9 +12,10 @@ namespace spate::fuse {
 struct ServerDescriptors {
   UniqueFd control;  // to the supervisor
   UniqueFd handover;
+  UniqueFd gather;  // memory of gathered writes; none without the option
 };
-/// Parses the descriptors of `--serve=A,B`, which only a supervisor writes. kInvalidArgument: they are not descriptors
-/// of the right kind.
+/// Parses the descriptors of `--serve=A,B` or `--serve=A,B,C`, which only a supervisor writes. kInvalidArgument: they
+/// are not descriptors of the right kind.
 Result<ServerDescriptors> parse_server_descriptors(std::string_view text);
 
 /// Serves the mount and returns the process's exit status. If it cannot begin, it prints the reason to standard error.

@@ -64,6 +64,7 @@ Result<void> SystemHost::prepare() {
   if (!signals_) return errno_error(errno, "signalfd");
   handover_.reset(::memfd_create("spate-mount", MFD_CLOEXEC));
   if (!handover_) return errno_error(errno, "memory for the mount's handover");
+  if (gather_pieces(options_) > 0) gather_.reset(::memfd_create("spate-gather", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   return {};
 }
 
@@ -83,8 +84,10 @@ std::optional<SupervisorHost::Ended> SystemHost::next_ended() {
 /// Runs in the child between fork and exec.
 void SystemHost::become_server(const std::string& program, int control) {
   let_signals_through();
-  for (const int fd : {control, handover_.get()}) ::fcntl(fd, F_SETFD, 0);
-  std::vector<std::string> words{"spate-mount", fmt::format("--serve={},{}", control, handover_.get())};
+  std::string descriptors = fmt::format("--serve={},{}", control, handover_.get());
+  if (gather_) descriptors += fmt::format(",{}", gather_.get());
+  for (const int fd : {control, handover_.get(), gather_.get()}) ::fcntl(fd, F_SETFD, 0);
+  std::vector<std::string> words{"spate-mount", descriptors};
   words.insert(words.end(), words_.begin(), words_.end());
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());

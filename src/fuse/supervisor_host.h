@@ -91,6 +91,7 @@ class SystemHost final : public SupervisorHost {
   const std::vector<std::string> words_;
   UniqueFd signals_;
   UniqueFd handover_;
+  UniqueFd gather_;                                 // memory of gathered writes; none without the option
   std::unique_ptr<fuse_session, Deleter> session_;  // used only to mount and unmount
   std::string directory_;                           // the mounted directory, absolute
   std::string device_number_;                       // number of the device for which it listens

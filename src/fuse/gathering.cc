@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuse/gathering.h"
+
+#include <fcntl.h>
+
+#include "log/log.h"
+
+namespace spate::fuse {
+namespace {
+
+job::Task<Result<void>> send_piece(Mount& mount, client::Client& client, client::GatherMemory::Piece& piece) {
+  const auto open = mount.files.inherited_writer(piece.handle);
+  if (open == nullptr) co_return Error(Errc::kNotFound, "the earlier process did not note its open");
+  if (open->file == nullptr) {
+    SPATE_CO_TRY(open->file, co_await client.open_again(*open->record));
+  }
+  co_await open->file->take_over(piece);
+  co_return Result<void>();
+}
+
+job::Task<Unit> send_pieces(Mount& mount, client::Client& client, client::GatherMemory& memory) {
+  for (client::GatherMemory::Piece* const piece : memory.inherited()) {
+    const Handle handle = piece->handle;
+    const std::uint64_t offset = piece->offset;
+    const std::uint64_t size = piece->size;
+    const auto sent = co_await send_piece(mount, client, *piece);
+    SPATE_LOG("fuse", info, "writes that the earlier process has gathered inode={} offset={} bytes={} {}", handle.value,
+              offset, size, sent ? "were taken over" : "are lost: " + sent.error().message());
+    if (!sent) memory.give_back(*piece);
+    client.cluster().gathered().taken_over();
+  }
+  co_return Unit();
+}
+
+job::Task<Result<void>> send_file(client::File& file) {
+  co_await file.gathering()->send();
+  co_return file.gathering()->failed() ? file.check_lost() : Result<void>();
+}
+
+job::Task<Unit> send_all(client::Client& client) {
+  co_await client.cluster().gathered().send_all();
+  co_return Unit();
+}
+
+job::Task<bool> send_all_within(client::Client& client, Duration limit) {
+  const bool sent = co_await client.cluster().gathered().send_all_within(limit);
+  co_return sent;
+}
+
+}  // namespace
+
+/// With O_DIRECT a program asks for its data to be moved at once. A dirty page of a map may be written at any time,
+/// also beside another write.
+client::FileGather* gathering(const Mount& mount, const OpenFile& open, const fuse_file_info& info) {
+  const bool may = mount.gathers && info.writepage == 0 && (info.flags & (O_SYNC | O_DSYNC | O_DIRECT)) == 0;
+  return may ? open.file->gathering() : nullptr;
+}
+
+Result<void> send_gathered(fuse_req_t request, client::File& file) {
+  if (file.gathering() == nullptr) return {};
+  auto sent = run(request, [&](client::Client&) { return send_file(file); });
+  if (!sent) this_mount().pages.spoil(file.handle());
+  return sent;
+}
+
+void send_all_gathered(Mount& mount) {
+  if (mount.gathers) mount.process.run([](client::Client& c) { return send_all(c); });
+}
+
+bool send_all_gathered(Mount& mount, Duration limit) {
+  return mount.process.run([limit](client::Client& c) { return send_all_within(c, limit); });
+}
+
+void send_inherited(Mount& mount, client::GatherMemory& memory) {
+  mount.process.run([&](client::Client& c) { return send_pieces(mount, c, memory); });
+}
+
+}  // namespace spate::fuse
