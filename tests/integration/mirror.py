@@ -36,9 +36,9 @@ class Worker:
         with open(self.log) as f:
             return f.read().split("\n")[:-1]
 
-    def goes_on(self):
+    def goes_on(self, seconds=40):
         before = len(self.lines())
-        wait_until(lambda: len(self.lines()) > before + 2 or self.child.poll() is not None, self.name + " goes on", 40)
+        wait_until(lambda: len(self.lines()) > before + 2 or self.child.poll() is not None, self.name + " goes on", seconds)
         check(self.child.poll() is None, "%s has ended: %s" % (self.name, self.child.stderr.read() if self.child.poll() is not None else ""))
 
     def end(self):
@@ -56,8 +56,8 @@ def health(fs):
     return next((row for row in rows if "groups" in row), {"groups": 0, "degraded": 0})
 
 
-def wait_until_whole(fs):
-    wait_until(lambda: health(fs)["groups"] > 0 and health(fs)["degraded"] == 0, "all groups are whole again", 60)
+def wait_until_whole(fs, seconds=60):
+    wait_until(lambda: health(fs)["groups"] > 0 and health(fs)["degraded"] == 0, "all groups are whole again", seconds)
 
 
 def restart(fs):
