@@ -228,7 +228,11 @@ Result<void> ServerProcess::make_services() {
 void ServerProcess::make_meta_role() {
   const RoleSource source{config_, config_text_, self_, server_keys_, format_};
   meta::MetaOptions meta = meta_options(source);
-  if (group_ != nullptr) meta.make_store = true;  // the leader has every record that exists: an empty store is new
+  if (group_ != nullptr) {
+    meta.make_store = true;  // the leader has every record that exists: an empty store is new
+    meta.used_numbers_patience =
+        Duration(0);  // it takes the lead soon, though io servers may be lost with the former one
+  }
   io_servers_ = std::make_unique<meta::ChannelIoServers>(io_servers_options(source), *context_, random_);
   meta_ = std::make_unique<meta::MetaRole>(meta, records(), random_, metrics_, *io_servers_);
   meta_->core().revoked_keys().on_change([this](std::set<KeyId> keys) { server_->set_revoked_keys(std::move(keys)); });

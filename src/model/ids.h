@@ -25,6 +25,12 @@ using TraceId = StrongId<struct TraceIdTag>;
 
 constexpr Handle kRootHandle{1};
 
+/// A handle: shard (16 bits), place (7), number (41). The number alone is never used twice. The place
+/// determines where in the store of the meta server the inode lies: in a large directory it follows the hash of the
+/// name, else it is 0.
+constexpr unsigned kPlaceBits = 7;
+constexpr unsigned kPlaceShift = 41;
+constexpr std::uint64_t number_of(Handle handle) { return handle.value & ((1ULL << kPlaceShift) - 1); }
 constexpr std::uint16_t shard_of(Handle handle) { return static_cast<std::uint16_t>(handle.value >> 48U); }
 
 /// A datafile: one slot's share of a file, a bytestream on one target.

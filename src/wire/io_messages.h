@@ -294,4 +294,24 @@ struct FenceRequest {
 };
 using FenceReply = Empty;
 
+/// Which numbers this server has met. Needs the server key. A meta server whose store was put back from a backup must
+/// not give these numbers out again.
+struct UsedNumbersRequest {
+  static constexpr Op kOp = Op::kUsedNumbers;
+  static constexpr std::string_view kName = "used numbers request";
+  template <typename A>
+  void fields(A&) {}
+};
+/// All numbers up to these may have been given out; 0: the server knows of none.
+struct UsedNumbersReply {
+  static constexpr std::string_view kName = "used numbers reply";
+  std::uint64_t files = 0;    // number_of() a handle
+  std::uint64_t clients = 0;  // of a ClientId
+  TargetId groups;
+  template <typename A>
+  void fields(A& a) {
+    a(files, clients, groups);
+  }
+};
+
 }  // namespace spate::wire

@@ -97,7 +97,8 @@ namespace spate::wire {
   X(MirrorWindow, 83, mirror_window)         \
   X(MirrorFences, 84, mirror_fences)         \
   X(DatafileDigest, 85, datafile_digest)     \
-  X(CopyRenew, 86, copy_renew)
+  X(CopyRenew, 86, copy_renew)               \
+  X(UsedNumbers, 87, used_numbers)
 
 enum class Op : std::uint16_t {
 #define SPATE_OP_ENUM(id, number, ...) k##id = number,

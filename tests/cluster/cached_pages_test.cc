@@ -50,6 +50,12 @@ class KernelPageCacheTest : public ::testing::Test {
     return keeps;
   }
 
+  /// Cuts the meta server off from the io servers.
+  void cut_meta_server(bool is) {
+    for (const ServerId server : world_.servers()) {
+      if (server != kMetaServer) world_.fabric().links().partition(kMetaServer.value, server.value, is);
+    }
+  }
   /// Makes a file on every io server, which the mount writes and closes.
   void make() {
     auto made = run(mount_, mount_.client().create(client::path_from_root("file"), kReadWrite, {}));
@@ -156,8 +162,11 @@ TEST_F(KernelPageCacheTest, AWriteOfAnotherClientDropsPages) {
     make();
     const std::unique_ptr<client::File> file = open_at(other_, kReadWrite);
     write(other_, *file, 100, 1);
+    if (closes) cut_meta_server(true);  // it does not learn the size yet
     if (closes) std::ignore = run(other_, file->close());
     EXPECT_FALSE(next_open_keeps()) << closes;
+    cut_meta_server(false);
+    if (closes) world_.run_for(std::chrono::seconds(3));
     if (!closes) std::ignore = run(other_, file->close());
     EXPECT_FALSE(next_open_keeps(kReadWrite)) << closes;
   }
@@ -192,9 +201,11 @@ TEST_F(KernelPageCacheTest, PagesThatMissedAWriteAreDropped) {
   make();
   std::unique_ptr<client::File> file = open(kReadWrite);
   pages_->spoil(file->handle());
+  cut_meta_server(true);
   close(std::move(file));
   EXPECT_FALSE(next_open_keeps());
-  world_.run_for(std::chrono::seconds(1));  // meanwhile the meta server asks for the size
+  cut_meta_server(false);
+  world_.run_for(std::chrono::seconds(3));  // meanwhile the meta server asks for the size
   EXPECT_FALSE(next_open_keeps());
   EXPECT_TRUE(next_open_keeps());
 }

@@ -46,6 +46,7 @@ std::string_view why_unused(Op op) {
     case Op::kJoinServer:
     case Op::kListFences:
       return "goes with a server that is added: once in a run, in a crash as a rule (disturb_newcomer, AddedServer)";
+    case Op::kUsedNumbers: return "asked once when the meta server starts, before it has clients (RestoredStoreTest)";
     case Op::kGroupMessage: return "goes between meta servers of a group (tests/group)";
     case Op::kDataGroups:
     case Op::kChangeGroup:

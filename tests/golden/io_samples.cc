@@ -192,4 +192,14 @@ std::vector<wire::FenceRequest> samples() {
   return {m};
 }
 
+template <>
+std::vector<wire::UsedNumbersRequest> samples() {
+  return {{}};
+}
+
+template <>
+std::vector<wire::UsedNumbersReply> samples() {
+  return {{0x123456789A, 0x2345, TargetId(0x01000007)}};
+}
+
 }  // namespace spate::golden

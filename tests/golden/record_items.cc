@@ -149,6 +149,7 @@ std::vector<Item> meta_items() {
       meta_record("cluster", cluster()),
       meta_record("cluster.racks", cluster_with_racks()),
       meta_record("counter", meta::CounterRecord{0x123456}),
+      meta_record("counter.skipped", meta::CounterRecord{0x123456, {{0x1234, 0x5678}, {0x9ABC, 0xDEF0}}}),
       meta_record("revoked_keys",
                   meta::RevokedKeysRecord{{{KeyId{std::byte{7}}, kTime}, {KeyId{std::byte{8}}, kTime}}, {}}),
       meta_record(
@@ -199,6 +200,7 @@ std::vector<Item> io_items() {
       io_record("loss", io::LossRecord{0x123456789ABCDEF0, 0x1122334455667788}, io::decode_loss),
       io_record("redone", io::RedoneRecord{0x1122334455667788}, io::decode_redone),
       io_record("joining", io::JoiningRecord{}, io::decode_joining),
+      io_record("number_marks", io::NumberMarksRecord{0x123456789A, 0x2345}, io::decode_number_marks),
       io_record("group_note", io::GroupNote{sample_group(), true, 0x1122334455667788}, io::decode_group_note),
       key("io/change", io::encode_change(0x0102030405060708)),
       key("io/key.group_note", io::group_note_key(TargetId(0x01000002))),
@@ -207,6 +209,7 @@ std::vector<Item> io_items() {
       key("io/key.joining", io::joining_key()),
       key("io/key.identity", io::identity_key()),
       key("io/key.redone", io::redone_key()),
+      key("io/key.number_marks", io::number_marks_key()),
       key("io/key.truncate", io::truncate_key(datafile)),
       key("io/key.loss", io::loss_key(datafile)),
       key("io/key.tombstone", io::tombstone_key(datafile)),

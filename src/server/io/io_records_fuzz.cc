@@ -22,6 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (const auto record = decode_loss(bytes)) same(encode(*record));
   if (const auto record = decode_redone(bytes)) same(encode(*record));
   if (const auto record = decode_joining(bytes)) same(encode(*record));
+  if (const auto record = decode_number_marks(bytes)) same(encode(*record));
   if (const auto client = decode_fence_key(bytes)) same(fence_key(*client));
   return 0;
 }

@@ -27,6 +27,7 @@ Parts::Parts(const IoOptions& options_in, std::vector<IoTarget> targets_in, job:
       counters(metrics),
       pool(network.network(), network.executor(), {options.buffer_bytes}, metrics),
       flow{network, pool, counters, {std::clamp<std::size_t>(options.in_flight, 1, 64), options.stall_timeout}},
+      marks(keyval),
       capabilities(options.server_key, options.fs, options.max_capabilities),
       clients(executor, options.max_clients),
       datafiles(executor, options.max_datafiles, options.max_descriptors),
@@ -66,6 +67,7 @@ IoService::IoService(const IoOptions& options, std::vector<IoTarget> targets, jo
   serve<wire::DatafileProbeRequest>(Access::kServersOnly, this, &IoService::datafile_probe);
   serve<wire::DatafileDigestRequest>(Access::kServersOnly, this, &IoService::datafile_digest);
   serve<wire::FenceRequest>(Access::kServersOnly, this, &IoService::fence);
+  serve<wire::UsedNumbersRequest>(Access::kServersOnly, this, &IoService::used_numbers);
   serve<wire::MirrorForwardRequest>(Access::kServersOnly, this, &IoService::mirror_forward);
   serve<wire::MirrorBeaconRequest>(Access::kServersOnly, this, &IoService::mirror_beacon);
   serve<wire::MirrorObeyRequest>(Access::kServersOnly, this, &IoService::mirror_obey);
@@ -79,6 +81,7 @@ IoService::~IoService() = default;
 
 job::Task<Result<void>> IoService::open(bool make) {
   SPATE_CO_TRY(std::ignore, co_await open_store(*parts_, make));
+  SPATE_CO_TRY(std::ignore, co_await parts_->marks.load());
   if (parts_->options.groups) {
     SPATE_CO_TRY(std::ignore, co_await parts_->mirrors->load());
   }

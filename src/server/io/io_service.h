@@ -80,6 +80,7 @@ class IoService final : public rpc::Service {
   job::Task<Result<wire::DatafileRangesReply>> datafile_ranges(rpc::Call& call, wire::DatafileRangesRequest request);
   job::Task<Result<wire::DatafileCopyReply>> datafile_copy(rpc::Call& call, wire::DatafileCopyRequest request);
   job::Task<Result<wire::FenceReply>> fence(rpc::Call& call, wire::FenceRequest request);
+  job::Task<Result<wire::UsedNumbersReply>> used_numbers(rpc::Call& call, wire::UsedNumbersRequest request);
   // mirror_requests.cc has all of these.
   job::Task<Result<wire::MirrorForwardReply>> mirror_forward(rpc::Call& call, wire::MirrorForwardRequest request);
   job::Task<Result<wire::MirrorBeaconReply>> mirror_beacon(rpc::Call& call, wire::MirrorBeaconRequest request);

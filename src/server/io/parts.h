@@ -14,6 +14,7 @@
 #include "server/io/client_table.h"
 #include "server/io/datafile_table.h"
 #include "server/io/leases.h"
+#include "server/io/number_marks.h"
 #include "server/io/options.h"
 #include "server/io/target.h"
 
@@ -42,6 +43,7 @@ struct Parts {
   std::optional<flow::BufferPool> direct_pool;
   flow::FlowContext flow;
   std::deque<Target> targets;
+  NumberMarks marks;
   CapabilityCache capabilities;
   ClientTable clients;
   DatafileTable datafiles;

@@ -22,6 +22,7 @@ enum class RecordKind : std::uint8_t {
   kJoining = 'j',
   kLoss = 'l',
   kGroupDatafile = 'm',
+  kNumberMarks = 'n',
   kRedone = 'r',
   kTruncate = 't',
 };

@@ -30,6 +30,7 @@ std::uint64_t sortable(WallTime time) { return static_cast<std::uint64_t>(std::m
 Bytes identity_key() { return record_key(RecordKind::kIdentity); }
 Bytes redone_key() { return record_key(RecordKind::kRedone); }
 Bytes joining_key() { return record_key(RecordKind::kJoining); }
+Bytes number_marks_key() { return record_key(RecordKind::kNumberMarks); }
 
 Bytes truncate_key(const DatafileKey& datafile) { return key_of(RecordKind::kTruncate, datafile); }
 
@@ -139,6 +140,15 @@ Bytes encode(const JoiningRecord& /*record*/) {
   return value;
 }
 
+Bytes encode(const NumberMarksRecord& record) {
+  Bytes value;
+  Encoder out(value);
+  out.u8(kRecordVersion);
+  out.u64(record.files);
+  out.u64(record.clients);
+  return value;
+}
+
 Result<TruncateRecord> decode_truncate(ByteView value) {
   Decoder in(value);
   SPATE_TRY(std::ignore, check_record_version(in, "truncate record"));
@@ -202,6 +212,16 @@ Result<JoiningRecord> decode_joining(ByteView value) {
   SPATE_TRY(std::ignore, check_record_version(in, "record of a store without fences"));
   SPATE_TRY(std::ignore, in.finish("record of a store without fences"));
   return JoiningRecord();
+}
+
+Result<NumberMarksRecord> decode_number_marks(ByteView value) {
+  Decoder in(value);
+  SPATE_TRY(std::ignore, check_record_version(in, "record of numbers in use"));
+  NumberMarksRecord record;
+  record.files = in.u64();
+  record.clients = in.u64();
+  SPATE_TRY(std::ignore, in.finish("record of numbers in use"));
+  return record;
 }
 
 }  // namespace spate::io

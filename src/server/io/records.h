@@ -64,10 +64,18 @@ struct LossRecord {
   friend bool operator==(const LossRecord&, const LossRecord&) = default;
 };
 
+/// Numbers of files and of clients up to these may have been given out.
+struct NumberMarksRecord {
+  std::uint64_t files = 0;
+  std::uint64_t clients = 0;
+  friend bool operator==(const NumberMarksRecord&, const NumberMarksRecord&) = default;
+};
+
 Bytes identity_key();
 Bytes redone_key();
 /// This key exists as long as the store does not know the fences from before it was made.
 Bytes joining_key();
+Bytes number_marks_key();
 Bytes truncate_key(const DatafileKey& datafile);
 Bytes tombstone_key(const DatafileKey& datafile);
 Bytes loss_key(const DatafileKey& datafile);
@@ -97,6 +105,7 @@ Bytes encode(const IdentityRecord& record);
 Bytes encode(const RedoneRecord& record);
 Bytes encode(const LossRecord& record);
 Bytes encode(const JoiningRecord& record);
+Bytes encode(const NumberMarksRecord& record);
 /// kCorrupt, or kFormatTooNew for a version that this build does not know.
 Result<TruncateRecord> decode_truncate(ByteView value);
 Result<TombstoneRecord> decode_tombstone(ByteView value);
@@ -105,6 +114,7 @@ Result<IdentityRecord> decode_identity(ByteView value);
 Result<RedoneRecord> decode_redone(ByteView value);
 Result<LossRecord> decode_loss(ByteView value);
 Result<JoiningRecord> decode_joining(ByteView value);
+Result<NumberMarksRecord> decode_number_marks(ByteView value);
 
 }  // namespace spate::io
 

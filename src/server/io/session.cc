@@ -42,6 +42,7 @@ job::Task<Result<void>> IoService::join(rpc::Peer& peer, const wire::Authenticat
   if (peer.user_key && peer.user_key->user.uid != ticket.uid)
     co_return Error::told(Errc::kUnauthenticated, "the session ticket is another user's");
 
+  SPATE_CO_TRY(std::ignore, co_await parts_->marks.note(ticket.client));
   ClientTable::Entry& entry = parts_->clients.add(ticket.client);
   const ClientTable::Pin pin(entry);
   SPATE_CO_TRY(const std::uint32_t fenced, co_await load_fence(*parts_, ticket.client));

@@ -90,6 +90,7 @@ bool may_be_removed(const DatafileTable::Entry& entry) { return !entry.tombstone
 
 job::Task<Result<bool>> is_removed(Parts& parts, DatafileTable::Entry& entry) {
   if (!entry.tombstone_known) {
+    SPATE_CO_TRY(std::ignore, co_await parts.marks.note(entry.key.id.handle));
     SPATE_CO_TRY(const std::optional<Bytes> value, co_await load(parts, tombstone_key(entry.key)));
     // A removal may have set the entry meanwhile, and what it set is newer.
     if (value && !entry.tombstone_known) {

@@ -14,8 +14,8 @@ namespace spate::io {
 /// may have emptied it, and then its fences and tombstones are lost.
 job::Task<Result<void>> open_store(Parts& parts, bool make);
 
-/// Whether a tombstone forbids writing the datafile. Asks the store once for each entry; the caller holds the
-/// datafile's lock.
+/// Whether a tombstone forbids writing the datafile. Asks the store once for each entry, and notes the file's number
+/// then; the caller holds the datafile's lock.
 job::Task<Result<bool>> is_removed(Parts& parts, DatafileTable::Entry& entry);
 /// Fails with kStaleHandle if is_removed().
 job::Task<Result<void>> check_alive(Parts& parts, DatafileTable::Entry& entry);

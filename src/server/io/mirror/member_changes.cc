@@ -170,6 +170,7 @@ job::Task<Result<void>> carry_out_forward(Parts& parts, MirrorGroup& group, cons
   const DatafileKey key{group.self, {request.handle, request.slot}};
   MemberWork work{parts, group, request, data, key, parts.datafiles.use(key), {}};
   for (const wire::MirrorRange& range : request.extents) work.extents.push_back({range.offset, range.size});
+  SPATE_CO_TRY(std::ignore, co_await parts.marks.note(request.handle));
   SPATE_CO_TRY(std::ignore, co_await note_on_member(work));
   Result<void> done;
   switch (request.change) {

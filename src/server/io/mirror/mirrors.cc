@@ -139,6 +139,7 @@ MirrorGroup* Mirrors::make(const DataGroup& record, Target* target) {
   Target& its_target = target != nullptr ? *target : parts_.targets.front();
   auto group = std::make_unique<MirrorGroup>(parts_.executor, parts_.keyval, its_target, record.id);
   group->record = record;
+  parts_.marks.note_group(record.id);
   // The first primary of a group makes all members note the group before anything is written. So if the epoch is a
   // later one and this member has no note, its store is new.
   group->fresh = group->lacks_all = record.epoch > 1;

@@ -368,4 +368,13 @@ job::Task<Result<void>> ChannelIoServers::fence(ClientId client, std::uint32_t l
   co_return first_failure(outcomes);
 }
 
+job::Task<Result<wire::UsedNumbersReply>> ChannelIoServers::used_numbers(ServerId server, job::StopToken stop) {
+  const auto found = channels_.find(server);
+  if (found == channels_.end()) co_return Error(Errc::kStaleMap, "no io server of this file system");
+  const rpc::CallOptions options = call_options(stop, 0);
+  const wire::UsedNumbersRequest request;
+  auto reply = co_await found->second->call<wire::UsedNumbersReply>(request, options);
+  co_return reply;
+}
+
 }  // namespace spate::meta

@@ -38,6 +38,7 @@ class ChannelIoServers final : public IoServers {
   job::Task<Result<wire::DataSummary>> truncate(Handle handle, TruncateIntent intent, job::StopToken stop) override;
   job::Task<RemoveOutcome> remove(std::vector<DeadFile> files, WallTime tombstone_until, job::StopToken stop) override;
   job::Task<Result<void>> fence(ClientId client, std::uint32_t lowest_epoch, job::StopToken stop) override;
+  job::Task<Result<wire::UsedNumbersReply>> used_numbers(ServerId server, job::StopToken stop) override;
   void server_added(const ServerEntry& server) override;
   void group_changed(const DataGroup& group) override;
   std::string unanswered(Handle handle) const override;

@@ -56,15 +56,15 @@ job::Task<Result<InodeStates>> inode_states(Operation& operation, std::vector<Ha
   co_return states;
 }
 
-job::Task<Result<std::uint64_t>> next_handle(Operation& operation) {
-  SPATE_CO_TRY(const auto record,
+job::Task<Result<CounterRecord>> given_handles(Operation& operation) {
+  SPATE_CO_TRY(auto record,
                co_await operation.get<CounterRecord>(global_key("next_handle"), trove::ReadMode::kSnapshot));
-  co_return record ? record->next : 0;
+  co_return record ? *std::move(record) : CounterRecord();
 }
 
-bool is_given(const Operation& operation, std::uint64_t next, Handle handle) {
+bool is_given(const Operation& operation, const CounterRecord& given, Handle handle) {
   const std::uint16_t shard = const_cast<Operation&>(operation).core().options().shard;
-  return handle == kRootHandle || (shard_of(handle) == shard && number_of(handle) < next);
+  return handle == kRootHandle || (shard_of(handle) == shard && given.is_given(number_of(handle)));
 }
 
 job::Task<Result<trove::KeyvalCompletion>> read_page(Operation& operation, trove::KeyRange range, std::size_t limit) {

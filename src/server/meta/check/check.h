@@ -35,9 +35,9 @@ job::Task<Result<InodeState>> inode_state(Operation& operation, Handle handle);
 /// Looks up all these handles, repeats allowed, in one read of the operation's state (not checked).
 job::Task<Result<InodeStates>> inode_states(Operation& operation, std::vector<Handle> handles);
 
-/// The counter's record: every smaller number may have been given out.
-job::Task<Result<std::uint64_t>> next_handle(Operation& operation);
-bool is_given(const Operation& operation, std::uint64_t next, Handle handle);
+/// The record of the counter of handles: the numbers that may have been given out.
+job::Task<Result<CounterRecord>> given_handles(Operation& operation);
+bool is_given(const Operation& operation, const CounterRecord& given, Handle handle);
 
 /// Reads up to `limit` records of `range`, not checked.
 job::Task<Result<trove::KeyvalCompletion>> read_page(Operation& operation, trove::KeyRange range, std::size_t limit);

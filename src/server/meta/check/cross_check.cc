@@ -72,7 +72,7 @@ Outcome<wire::MetaJudgeReply> meta_judge(Operation& operation, const wire::MetaJ
     if (inode.missing()) removals.push_back(removal_key(handle).bytes());
   }
   SPATE_CO_TRY(const std::set<Handle> leaving, co_await dying(operation, std::move(removals)));
-  SPATE_CO_TRY(const std::uint64_t next, co_await next_handle(operation));
+  SPATE_CO_TRY(const CounterRecord given, co_await given_handles(operation));
   const DataGroups& groups = operation.core().data_groups();
   const std::set<TargetId> behind = targets_behind(groups, request.datafiles);
   wire::MetaJudgeReply reply;
@@ -88,7 +88,7 @@ Outcome<wire::MetaJudgeReply> meta_judge(Operation& operation, const wire::MetaJ
     } else if (leaving.contains(datafile.handle)) {
       judgement.verdict = Verdict::kBeingRemoved;
     } else {
-      judgement.verdict = is_given(operation, next, datafile.handle) ? Verdict::kOrphan : Verdict::kNotGiven;
+      judgement.verdict = is_given(operation, given, datafile.handle) ? Verdict::kOrphan : Verdict::kNotGiven;
     }
   }
   co_return reply;

@@ -228,9 +228,9 @@ job::Task<Result<void>> mend_xattr_counts(Repair& repair) {
 
 job::Task<Result<void>> tell_handle_not_given(Repair& repair) {
   SPATE_CO_TRY(const InodeState inode, co_await inode_state(repair.operation, repair.finding.handle));
-  SPATE_CO_TRY(const std::uint64_t next, co_await next_handle(repair.operation));
-  if (inode.missing() || is_given(repair.operation, next, repair.finding.handle)) co_return {};
-  repair.leave("the counter of handles stands at " + std::to_string(next) +
+  SPATE_CO_TRY(const CounterRecord given, co_await given_handles(repair.operation));
+  if (inode.missing() || is_given(repair.operation, given, repair.finding.handle)) co_return {};
+  repair.leave("the counter of handles stands at " + std::to_string(given.next) +
                ", new files would get numbers that are in use: stop the file system and see docs/fsck.md, \"By hand\"");
   co_return {};
 }

@@ -19,7 +19,7 @@ struct RelatedRecords {
   std::map<Handle, std::uint64_t> writers;
   std::set<Handle> intents;
   std::set<Handle> unsettled;
-  std::uint64_t next = 0;                   // next_handle()
+  CounterRecord given;                      // given_handles()
   std::unordered_map<Handle, bool> rooted;  // directories that lead to the root
 };
 
@@ -74,7 +74,7 @@ job::Task<Result<void>> read_related(InodeScan& scan, Handle low, Handle high) {
   SPATE_CO_TRY(std::ignore, co_await for_each(scan.operation, between(KeyKind::kOpen, low, high), open));
   SPATE_CO_TRY(std::ignore, co_await for_each(scan.operation, between(KeyKind::kTruncate, low, high), intent));
   SPATE_CO_TRY(std::ignore, co_await for_each(scan.operation, between(KeyKind::kUnsettled, low, high), unsettled));
-  SPATE_CO_TRY(related.next, co_await next_handle(scan.operation));
+  SPATE_CO_TRY(related.given, co_await given_handles(scan.operation));
   co_return {};
 }
 
@@ -142,7 +142,7 @@ job::Task<Result<void>> check_inode(InodeScan& scan, const InodeRecord& inode) {
   fact.version = inode.attributes.version;
   fact.type = inode.attributes.type;
   fact.link_count = inode.attributes.link_count;
-  if (!is_given(scan.operation, scan.related.next, inode.handle())) scan.found(Damage::kHandleNotGiven, inode);
+  if (!is_given(scan.operation, scan.related.given, inode.handle())) scan.found(Damage::kHandleNotGiven, inode);
   if (inode.is_regular()) {
     tell_last_byte(scan.operation.core().data_groups(), fact, inode);
     check_file(scan, inode);

@@ -83,6 +83,7 @@ MetaCore::MetaCore(MetaOptions options, job::KeyvalContext& store, Random& rando
       data_groups_(store, parts_),
       group_servers_(store.executor()),
       revoked_keys_(store),
+      used_numbers_(store.executor(), parts_),
       next_base_(random.below(std::max<std::size_t>(membership_.targets().size(), 1))),
       objects_(store),
       gate_(store.executor()),
@@ -101,12 +102,14 @@ job::Task<Result<void>> MetaCore::start() {
   SPATE_CO_TRY(std::ignore, co_await revoked_keys_.start());
   SPATE_CO_TRY(std::ignore, co_await handles_.start());
   SPATE_CO_TRY(std::ignore, co_await objects_.start());
+  ask_used_numbers();
   if (options_.sync != Duration(0)) job::spawn(gate_, sync_now_and_then());
   co_return {};
 }
 
 job::Task<Result<void>> MetaCore::stop() {
   stopping_.request_stop();
+  co_await used_numbers_.stop();
   co_await gate_.close();
   co_await handles_.stop();
   const auto written = co_await objects_.stop();
@@ -182,6 +185,7 @@ job::Task<Result<Handle>> MetaCore::new_handle(job::StopToken stop) {
         Errc::kNoSpace,
         "no space left on device: that of the meta server has room for removals only; remove files, or give it more");
   }
+  SPATE_CO_TRY(std::ignore, co_await used_numbers_.known(stop));
   SPATE_CO_TRY(const std::uint64_t number, co_await handles_.take(stop));
   if (number >> kPlaceShift != 0) co_return Error::told(Errc::kNoSpace, "this metadata shard has no handle left");
   co_return Handle(std::uint64_t{options_.shard} << 48U | number);

@@ -15,6 +15,7 @@
 #include "server/meta/core/options.h"
 #include "server/meta/core/parts.h"
 #include "server/meta/core/revoked_keys.h"
+#include "server/meta/core/used_numbers.h"
 #include "server/meta/store/counter.h"
 #include "server/meta/store/inode_count.h"
 
@@ -76,12 +77,15 @@ class MetaCore {
   DataGroups& data_groups() { return data_groups_; }
   GroupServers& group_servers() { return group_servers_; }
   RevokedKeys& revoked_keys() { return revoked_keys_; }
+  UsedNumbers& used_numbers() { return used_numbers_; }
   /// The target for the next file's first slot, as an index into membership()'s targets; each call yields the next
   /// index.
   std::uint64_t next_base() { return next_base_++; }
   InodeCount& objects() { return objects_; }
 
  private:
+  void ask_used_numbers();
+  void skip_used(ServerId server, const wire::UsedNumbersReply& used);
   bool short_of_space();
   job::Task<Result<Bytes>> run_changes(Operation& operation, ByteView request, Body body);
   job::Task<Result<bool>> is_still_inside(Operation& operation);
@@ -107,6 +111,7 @@ class MetaCore {
   DataGroups data_groups_;
   GroupServers group_servers_;
   RevokedKeys revoked_keys_;
+  UsedNumbers used_numbers_;
   std::uint64_t next_base_ = 0;
   InodeCount objects_;
   job::Gate gate_;

@@ -217,6 +217,12 @@ job::Task<Result<std::uint64_t>> take(Counter& counter) {
   co_return taken;
 }
 
+job::Task<std::optional<Bytes>> value_of(TestFs& fs, StoreKey key) {
+  job::Transaction store = fs.context.begin();
+  auto read = co_await store.get(key);
+  co_return std::move(read.value);
+}
+
 TEST(MetaCounter, GivesEachNumberOnceOverManyBatchesAndRestarts) {
   TestFsOptions options;
   options.overlap = true;
@@ -250,6 +256,37 @@ TEST(MetaCounter, AFailingStoreIsAnErrorNotARepeat) {
   job::Gate gate(fs.executor);
   job::spawn(gate, counter.stop());
   fs.drive(gate);
+}
+
+TEST(MetaCounter, SkipsNumbersThatAreInUseAndRecordsThem) {
+  TestFs fs;
+  const auto record = [&fs] { return *decode_record<CounterRecord>(*fs.run(value_of(fs, global_key("test")))); };
+  Counter counter({"test", 10, 4}, fs.context);
+  ASSERT_OK(fs.run(counter.start()));
+  EXPECT_EQ(*fs.run(take(counter)), 10U);
+  EXPECT_FALSE(counter.skip_to_after(10)) << "the next number is beyond it";
+  EXPECT_EQ(*fs.run(take(counter)), 11U);
+  EXPECT_TRUE(counter.skip_to_after(100)) << "the next number would be 12";
+  EXPECT_FALSE(counter.skip_to_after(50)) << "the next number is beyond it";
+  EXPECT_EQ(*fs.run(take(counter)), 101U);
+  EXPECT_TRUE(record().is_given(11)) << "it was taken";
+  EXPECT_FALSE(record().is_given(12)) << "it was skipped";
+  EXPECT_FALSE(record().is_given(100)) << "it was skipped";
+  EXPECT_TRUE(record().is_given(101)) << "it was taken";
+  EXPECT_TRUE(counter.skip_to_after(200)) << "the next number would be 102";
+  EXPECT_EQ(*fs.run(take(counter)), 201U);
+  EXPECT_EQ(record().skipped.size(), 2U);
+  job::Gate gate(fs.executor);
+  job::spawn(gate, counter.stop());
+  fs.drive(gate);
+  Counter restarted({"test", 10, 4}, fs.context);
+  EXPECT_TRUE(restarted.skip_to_after(300)) << "nothing is known before the start";
+  ASSERT_OK(fs.run(restarted.start()));
+  EXPECT_EQ(*fs.run(take(restarted)), 301U);
+  EXPECT_FALSE(record().is_given(300)) << "it was skipped";
+  job::Gate last(fs.executor);
+  job::spawn(last, restarted.stop());
+  fs.drive(last);
 }
 
 }  // namespace

@@ -171,7 +171,7 @@ job::Task<Result<bool>> DataGroups::try_change(const wire::ChangeGroupRequest& r
 job::Task<Result<void>> DataGroups::make(std::set<std::vector<TargetId>> lists, std::uint32_t min,
                                          job::StopToken stop) {
   SPATE_CO_TRY(const job::Semaphore::Units turn, co_await making_.acquire(1, stop));
-  std::uint32_t next = groups_.empty() ? kFirstGroup.value : groups_.rbegin()->first.value + 1;
+  std::uint32_t next = std::max(kFirstGroup.value, last_used().value + 1);
   std::vector<DataGroup> made;
   job::Transaction transaction = store_.begin();
   for (const std::vector<TargetId>& members : lists) {

@@ -2,6 +2,7 @@
 // DataGroups: the groups of targets that keep the same datafiles (docs/architecture.md, "Mirrored data").
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <vector>
@@ -42,6 +43,10 @@ class DataGroups {
   /// Makes a group with this `min` for each list of members that has none. The first member of each becomes the
   /// primary.
   job::Task<Result<void>> make(std::set<std::vector<TargetId>> lists, std::uint32_t min, job::StopToken stop);
+  /// New groups get numbers beyond this one only.
+  void skip_to_after(TargetId used) { last_used_ = std::max(last_used_, used); }
+  /// The highest number that a group has, or that was skipped.
+  TargetId last_used() const { return groups_.empty() ? last_used_ : std::max(last_used_, groups_.rbegin()->first); }
 
  private:
   Result<void> check_report(const DataGroup& now, const DataGroup& later, TargetId by);
@@ -55,6 +60,7 @@ class DataGroups {
   /// Of groups with the same members and the same `min`, one.
   std::map<std::pair<std::uint32_t, std::vector<TargetId>>, TargetId> by_members_;
   std::set<TargetId> told_;  // groups with a later record at a member; the log has them
+  TargetId last_used_;
   job::Semaphore making_;
 };
 

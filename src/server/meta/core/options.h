@@ -34,6 +34,9 @@ struct MetaOptions {
   /// How long the removal of a file's datafiles waits for other files, so that all of them share one sync and one
   /// request to each server. 0: no wait.
   Duration gather_removals = Duration(0);
+  /// After the start, new files and clients wait until all io servers have said which numbers they know, but no longer
+  /// than this. 0: they do not wait.
+  Duration used_numbers_patience = std::chrono::seconds(1);
   bool make_store = true;            // make a new name space in an empty store; otherwise an empty store is refused
   std::uint16_t answer_slots = 256;  // requests that one client may have under way, 1..0xFFFE
   std::uint8_t name_hash_bits = 63;  // of a new store; less than 63 only in tests (NameHash)

@@ -11,6 +11,7 @@
 #include "rpc/call.h"
 #include "server/meta/store/records.h"
 #include "wire/event_messages.h"
+#include "wire/io_messages.h"
 #include "wire/lease_messages.h"
 #include "wire/membership_messages.h"
 #include "wire/meta_messages.h"
@@ -52,6 +53,10 @@ class IoServers {
                                           job::StopToken stop) = 0;
   /// Makes every io server refuse this client's epochs below `lowest_epoch` from now on. Repeatable.
   virtual job::Task<Result<void>> fence(ClientId client, std::uint32_t lowest_epoch, job::StopToken stop) = 0;
+  /// Which numbers this server has met.
+  virtual job::Task<Result<wire::UsedNumbersReply>> used_numbers(ServerId /*server*/, job::StopToken /*stop*/) {
+    co_return wire::UsedNumbersReply();
+  }
   /// The server has joined the cluster map, or has more targets than before. Every fence from now on reaches it.
   virtual void server_added(const ServerEntry& server) = 0;
   /// The record of a group of targets is new, or has changed. It is durable.
@@ -114,6 +119,8 @@ class Sessions {
   /// Ends the session. The server releases everything it held in the background.
   virtual job::Task<Result<wire::EndSessionReply>> end(rpc::Call& call, wire::EndSessionRequest request) = 0;
   virtual std::uint64_t count() const = 0;
+  /// New clients get numbers beyond this one only.
+  virtual void skip_clients(ClientId /*used*/) {}
   /// True while something that an ended epoch of the session held is not yet released. The session may be open again in
   /// a later epoch.
   virtual bool is_ending(ClientId /*client*/) const { return false; }

@@ -81,8 +81,12 @@ void put_intent(Operation& operation, InodeRecord& inode, TruncateIntent intent)
   const Handle handle = inode.handle();
   const TraceId trace = operation.call().header.trace;
   inode.truncating = true;
-  intent.generation = ++inode.truncate_generation;
   intent.when = operation.now();
+  // An io server ignores a generation that is not newer than the last one. If the store was put back from a backup, the
+  // inode knows fewer than the io servers do; the clock goes on.
+  const auto now = static_cast<std::uint64_t>(std::max<std::int64_t>(intent.when.ns, 0));
+  inode.truncate_generation = std::max(inode.truncate_generation + 1, now);
+  intent.generation = inode.truncate_generation;
   intent.layout = *inode.layout;
   operation.put(truncate_key(handle), intent);
   operation.deferred().when_committed([intent_recovery = operation.core().parts().intent_recovery, handle, trace] {

@@ -55,8 +55,7 @@ TEST(MetaTruncateCrash, AResentTruncationIsDoneOnce) {
             cut.again(world);
             world.run_ready();
             EXPECT_EQ(world.io.cuts, 1U);
-            EXPECT_EQ(world.io.files[cut.file].generation, 1U);
-            EXPECT_EQ(world.inode(cut.file).truncate_generation, 1U);
+            EXPECT_EQ(world.io.files[cut.file].generation, world.inode(cut.file).truncate_generation);
             EXPECT_EQ(world.data_of(cut.file).size, 10U);
             EXPECT_EQ(world.stat(cut.other, "f")->size_known, !open);
             if (!open) EXPECT_EQ(world.stat(cut.other, "f")->size, 10U);
@@ -178,7 +177,7 @@ TEST(MetaTruncateCrash, TwoTruncationsInARowAreBothFinished) {
           const std::uint64_t size = world.data_of(cut.file).size;
           if (!machine) EXPECT_EQ(size, 70U);
           EXPECT_EQ(world.io.files[cut.file].generation, world.inode(cut.file).truncate_generation);
-          EXPECT_EQ(world.inode(cut.file).truncate_generation, world.io.cuts);
+          EXPECT_LE(world.io.cuts, 2U);
           Audit(world).check_at_rest();
         });
   }
@@ -186,14 +185,24 @@ TEST(MetaTruncateCrash, TwoTruncationsInARowAreBothFinished) {
 
 TEST_F(MetaTruncate, EachTruncationHasItsOwnGeneration) {
   const Handle handle = make_file(client, "f", 100);
+  std::uint64_t last = 0;
   for (std::uint64_t i = 1; i <= 5; ++i) {
     ASSERT_OK(truncate(i % 2 == 0 ? client : other, "f", 10 * i));
-    EXPECT_EQ(inode(handle).truncate_generation, i);
-    EXPECT_EQ(io.files[handle].generation, i);
+    EXPECT_GT(inode(handle).truncate_generation, last);
+    last = inode(handle).truncate_generation;
+    EXPECT_EQ(io.files[handle].generation, last);
     EXPECT_EQ(stat(client, "f")->size, 10 * i);
     EXPECT_EQ(stat(client, "f")->change_sum, data_of(handle).change_sum);
   }
   EXPECT_EQ(io.cuts, 5U);
+}
+
+/// The clock goes on, also if the store was put back from a backup, whose inode has counted fewer truncations.
+TEST_F(MetaTruncate, ItsGenerationIsNewerThanThoseOfAStoreThatABackupHasReplaced) {
+  const Handle handle = make_file(client, "f", 100);
+  const auto before = static_cast<std::uint64_t>(clock.wall().ns);
+  ASSERT_OK(truncate(client, "f", 10));
+  EXPECT_GE(inode(handle).truncate_generation, before);
 }
 
 TEST_F(MetaTruncate, TruncatingAnUnwrittenFileToZeroAsksNoIoServerAndSetsMtime) {
@@ -335,7 +344,7 @@ TEST(MetaTruncateOverlap, ConcurrentTruncationsLeaveOneSizeEverywhere) {
       ASSERT_OK(world.close_file(c, handle, Rights::kReadWrite, world.data_of(handle)));
     }
     world.wait(seconds(1));
-    EXPECT_EQ(world.inode(handle).truncate_generation, 6U);
+    EXPECT_EQ(world.inode(handle).truncate_generation, world.io.files[handle].generation);
     EXPECT_EQ(world.io.cuts, 6U);
     Audit(world).check_at_rest();
   }

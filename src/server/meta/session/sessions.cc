@@ -195,6 +195,7 @@ job::Task<Result<SessionTable::SessionPtr>> SessionTable::open_new(const wire::A
                                                                    std::optional<KeyId> user_key, job::StopToken stop) {
   if (sessions_.size() >= core_.options().max_sessions) co_return Error::told(Errc::kBusy, "too many sessions");
   if (request.credential.groups.size() > kMaxGroups) co_return Error::told(Errc::kInvalidArgument, "too many groups");
+  SPATE_CO_TRY(std::ignore, co_await core_.used_numbers().known(stop));
   SPATE_CO_TRY(const std::uint64_t number, co_await clients_.take(stop));
   SessionRecord record;
   record.client = ClientId(number);

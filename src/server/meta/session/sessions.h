@@ -34,6 +34,7 @@ class SessionTable final : public Sessions {
   job::Task<Result<wire::EndSessionReply>> end(rpc::Call& call, wire::EndSessionRequest request) override;
   /// The number of open sessions.
   std::uint64_t count() const override { return open_; }
+  void skip_clients(ClientId used) override { std::ignore = clients_.skip_to_after(used.value); }
   bool is_ending(ClientId client) const override;
   wire::ListFencesReply fences(ClientId after) const override;
   void end_epoch(ClientId client) override;

@@ -2,11 +2,13 @@
 // Counter: gives out numbers (handles, client ids), each only once, also after crashes.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "job/event.h"
 #include "job/gate.h"
 #include "job/storage.h"
+#include "server/meta/store/records.h"
 
 namespace spate::meta {
 
@@ -28,11 +30,16 @@ class Counter {
   job::Task<Result<void>> start();
   /// Waits only if the store was slow to reserve the next batch.
   job::Task<Result<std::uint64_t>> take(job::StopToken stop);
+  /// From now on takes numbers beyond `used` only. The numbers that are left out are recorded. Call it at any time.
+  /// False: the next number would have been beyond it anyway.
+  bool skip_to_after(std::uint64_t used);
   job::Task<void> stop();
 
  private:
   job::Task<void> refill_in_background();
   job::Task<Result<void>> refill();
+  job::Task<Result<void>> reserve();
+  void note_skipped(CounterRecord& record, std::uint64_t begin);
 
   CounterOptions options_;
   job::KeyvalContext& store_;
@@ -40,6 +47,8 @@ class Counter {
   std::uint64_t end_ = 0;         // of the batch in use
   std::uint64_t spare_next_ = 0;  // the batch after it, once set aside
   std::uint64_t spare_end_ = 0;
+  std::uint64_t least_ = 0;                    // no number below it is taken
+  std::optional<std::uint64_t> skipped_from_;  // numbers from here on, below least_, are not recorded as skipped yet
   bool refilling_ = false;
   Errc refill_status_ = Errc::kOk;
   job::Event refilled_;

@@ -51,12 +51,6 @@ class StoreKey {
   std::size_t size_ = 0;
 };
 
-/// A handle of this server: shard (16 bits), place (7), number (41). The number alone is never used twice. The place
-/// determines where in the store the inode lies: in a large directory it follows the hash of the name, else it is 0.
-constexpr unsigned kPlaceBits = 7;
-constexpr unsigned kPlaceShift = 41;
-constexpr std::uint64_t number_of(Handle handle) { return handle.value & ((1ULL << kPlaceShift) - 1); }
-
 StoreKey inode_key(Handle handle);
 /// `hash`: of the name, by the superblock's NameHash.
 StoreKey entry_key(Handle directory, std::uint64_t hash, std::string_view name);

@@ -199,6 +199,7 @@ TEST(MetaRecords, AParentStandsBesideTheFieldsOfEveryVersion) {
 TEST(MetaRecords, DecodeReversesEncode) {
   expect_round_trip(Superblock{FsId(7), 1, WallTime{5}, 99, 63});
   expect_round_trip(CounterRecord{65536});
+  expect_round_trip(CounterRecord{65536, {{5, 10}, {100, 65536}}});
   SessionRecord with_key;
   with_key.client = ClientId(7);
   with_key.user_key = KeyId{std::byte{9}};

@@ -45,9 +45,25 @@ struct RevokedKeysRecord {
   friend bool operator==(const RevokedKeysRecord&, const RevokedKeysRecord&) = default;
 };
 
+/// The numbers from `begin` on, below `end`.
+struct NumberRange {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  template <typename A>
+  void fields(A& a) {
+    a(begin, end);
+  }
+  friend bool operator==(const NumberRange&, const NumberRange&) = default;
+};
+
 /// A persistent counter: all numbers below `next` may have been given out.
 struct CounterRecord {
+  static constexpr std::size_t kMaxSkipped = 64;
   std::uint64_t next = 0;
+  /// Numbers below `next` that this store has not given out: a later state of it has, before a backup took its place.
+  std::vector<NumberRange> skipped = {};  // ascending, at most kMaxSkipped
+
+  bool is_given(std::uint64_t number) const;
   friend bool operator==(const CounterRecord&, const CounterRecord&) = default;
 };
 
