@@ -25,6 +25,21 @@ job::Task<Result<void>> check_all(coord::Voters& voters, job::Executor& executor
   co_return done;
 }
 
+job::Task<Result<void>> list_into(coord::Voters& voters, std::vector<coord::Voter>& listed) {
+  SPATE_CO_TRY(listed, co_await voters.list({}));
+  co_return Result<void>();
+}
+
+/// Asks these members, and at the same time which members there are. `listed` stays empty if no member tells.
+job::Task<Result<void>> look(coord::Voters& voters, job::Executor& executor, std::vector<VoterState>& named,
+                             std::vector<coord::Voter>& listed) {
+  std::vector<job::Task<Result<void>>> tasks;
+  tasks.push_back(check_all(voters, executor, named));
+  tasks.push_back(list_into(voters, listed));
+  auto done = co_await job::run_all(executor, std::move(tasks));
+  co_return done;
+}
+
 VoterState state_of(const coord::Voter& voter) {
   VoterState state{voter.name, voter.client_url, !voter.learner};
   if (!voter.name.empty() && !voter.client_url.empty()) return state;
@@ -56,13 +71,21 @@ std::vector<VoterState> look_at_voters(const config::FileSystemConfig& config) {
     }
     return states;
   }
-  if (const auto listed = executor.run((*voters)->list({}))) {
-    states.clear();
-    for (const coord::Voter& voter : *listed) states.push_back(state_of(voter));
-    std::ranges::sort(states, {}, &VoterState::url);
+  std::vector<coord::Voter> listed;
+  std::ignore = executor.run(look(**voters, executor, states, listed));
+  if (listed.empty()) return states;
+  std::vector<VoterState> seen;
+  std::vector<VoterState> others;  // that spate.toml does not name
+  for (const coord::Voter& voter : listed) {
+    VoterState state = state_of(voter);
+    const auto known = std::ranges::find(states, state.url, &VoterState::url);
+    if (state.started && known != states.end()) state.problem = known->problem;
+    (known != states.end() ? seen : others).push_back(std::move(state));
   }
-  std::ignore = executor.run(check_all(**voters, executor, states));
-  return states;
+  std::ignore = executor.run(check_all(**voters, executor, others));
+  std::ranges::move(others, std::back_inserter(seen));
+  std::ranges::sort(seen, {}, &VoterState::url);
+  return seen;
 }
 
 }  // namespace spate::tools

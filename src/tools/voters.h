@@ -26,7 +26,7 @@ std::string advice_for(const std::vector<VoterState>& voters);
 std::string problem_of(const Result<void>& checked);
 /// Asks each member of the file system's etcd. Without an answer to which members there are, or without certificates
 /// for etcd on this machine, it looks at those that spate.toml names, in the second case only whether they listen.
-/// Takes up to 10 s if some do not answer.
+/// All are asked at the same time. Takes up to 2 s if some do not answer, twice that if spate.toml does not name them.
 std::vector<VoterState> look_at_voters(const config::FileSystemConfig& config);
 
 }  // namespace spate::tools

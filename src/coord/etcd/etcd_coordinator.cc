@@ -20,6 +20,31 @@ struct Pending {
   Result<HttpAnswer> answer = Errc::kUnknown;
 };
 
+/// Why no member has carried the request out. A refusal tells more than that another member does not answer.
+Error error_of(Result<HttpAnswer> answer, Error before) {
+  if (answer) return Error::told(Errc::kTryAgain, "etcd: " + error_text(answer->body));
+  if (before.code() == Errc::kTryAgain) return before;
+  return std::move(answer).error();
+}
+
+/// All members are asked at the same time. It is done with the first good answer, or when all have failed.
+struct FirstAnswer {
+  FirstAnswer(job::Executor& executor, std::size_t members) : done(executor), left(members) {}
+  void take(Result<HttpAnswer> from_one) {
+    --left;
+    if (answer) return;
+    if (from_one && from_one->status == kGood) {
+      answer = std::move(from_one->body);
+    } else {
+      answer = error_of(std::move(from_one), answer.error());
+    }
+    if (answer || left == 0) done.set();
+  }
+  job::Event done;
+  std::size_t left;
+  Result<std::string> answer = Errc::kUnreachable;
+};
+
 }  // namespace
 
 EtcdCoordinator::EtcdCoordinator(EtcdOptions options, job::Executor& executor)
@@ -30,12 +55,13 @@ EtcdCoordinator::EtcdCoordinator(EtcdOptions options, job::Executor& executor)
 /// Asks one member. Any answer counts, even a refusal.
 job::Task<Result<HttpAnswer>> EtcdCoordinator::ask(std::string path, std::string body, job::StopToken stop) {
   std::string url = options_.urls[member_ % options_.urls.size()] + path;
-  return ask_at(std::move(url), std::move(body), std::move(stop));
+  return ask_at(std::move(url), std::move(body), options_.timeout, std::move(stop));
 }
 
-job::Task<Result<HttpAnswer>> EtcdCoordinator::ask_at(std::string url, std::string body, job::StopToken stop) {
+job::Task<Result<HttpAnswer>> EtcdCoordinator::ask_at(std::string url, std::string body, Duration timeout,
+                                                      job::StopToken stop) {
   const auto pending = std::make_shared<Pending>(executor_);
-  http_.post(url, std::move(body), options_.timeout, [this, pending](Result<HttpAnswer> answer) {
+  http_.post(url, std::move(body), timeout, [this, pending](Result<HttpAnswer> answer) {
     executor_.post([pending, taken = std::move(answer)]() mutable {
       pending->answer = std::move(taken);
       pending->done.set();
@@ -91,25 +117,30 @@ job::Task<Result<std::string>> EtcdCoordinator::ask_all(std::string path, std::s
   for (std::size_t tried = 0; tried < options_.urls.size() && !stop.stopped(); ++tried) {
     auto answer = co_await ask(path, body, stop);
     if (answer && answer->status == kGood) co_return std::move(answer->body);
-    // A refusal tells more than that another member does not answer.
-    if (answer) last = Error::told(Errc::kTryAgain, "etcd: " + error_text(answer->body));
-    if (!answer && last.code() != Errc::kTryAgain) last = std::move(answer).error();
+    last = error_of(std::move(answer), std::move(last));
     ++member_;
   }
   co_return last;
 }
 
 job::Task<Result<std::vector<Voter>>> EtcdCoordinator::list(job::StopToken stop) {
-  std::string path = "/v3/cluster/member/list";
-  std::string body = "{}";
-  SPATE_CO_TRY(const std::string answer, co_await ask_all(std::move(path), std::move(body), stop));
+  const auto first = std::make_shared<FirstAnswer>(executor_, options_.urls.size());
+  for (const std::string& url : options_.urls) {
+    http_.post(url + "/v3/cluster/member/list", "{}", options_.look_timeout, [this, first](Result<HttpAnswer> answer) {
+      executor_.post([first, taken = std::move(answer)]() mutable { first->take(std::move(taken)); });
+    });
+  }
+  const auto waited = co_await first->done.wait(stop);
+  if (!waited) co_return Error(Errc::kTimeout, "stopped");
+  SPATE_CO_TRY(const std::string answer, std::move(first->answer));
   co_return members_answer(answer);
 }
 
 job::Task<Result<void>> EtcdCoordinator::check(std::string client_url, job::StopToken stop) {
   std::string url = client_url + "/v3/maintenance/status";
   std::string body = "{}";
-  SPATE_CO_TRY(const HttpAnswer answer, co_await ask_at(std::move(url), std::move(body), std::move(stop)));
+  SPATE_CO_TRY(const HttpAnswer answer,
+               co_await ask_at(std::move(url), std::move(body), options_.look_timeout, std::move(stop)));
   if (answer.status != kGood) co_return Error::told(Errc::kTryAgain, "etcd: " + error_text(answer.body));
   co_return status_answer(answer.body);
 }

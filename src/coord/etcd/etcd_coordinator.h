@@ -19,11 +19,14 @@ struct EtcdOptions {
   std::string prefix = "/spate/";  // prefix of all keys, so that several file systems can use one cluster
   /// How long each member may take to answer. One without a quorum would answer only after 7 s (tried, 3.4.23).
   Duration timeout = std::chrono::seconds(1);
+  /// The same for list() and check(), which change nothing.
+  Duration look_timeout = std::chrono::seconds(2);
 };
 
 /// Asks the member that answered last, then the others, each for EtcdOptions::timeout. A change goes to another member
-/// only if it cannot have reached the one before. One executor, which outlives it; destroyed when no call is under way.
-/// The destructor ends the requests that stopped calls have left.
+/// only if it cannot have reached the one before. list() asks all at the same time, and takes the first good answer.
+/// One executor, which outlives it; destroyed when no call is under way. The destructor ends the requests that stopped
+/// calls have left.
 class EtcdCoordinator final : public Coordinator, public Voters {
  public:
   EtcdCoordinator(EtcdOptions options, job::Executor& executor);
@@ -40,7 +43,7 @@ class EtcdCoordinator final : public Coordinator, public Voters {
  private:
   job::Task<Result<std::string>> ask_all(std::string path, std::string body, job::StopToken stop);
   job::Task<Result<HttpAnswer>> ask(std::string path, std::string body, job::StopToken stop);
-  job::Task<Result<HttpAnswer>> ask_at(std::string url, std::string body, job::StopToken stop);
+  job::Task<Result<HttpAnswer>> ask_at(std::string url, std::string body, Duration timeout, job::StopToken stop);
 
   const EtcdOptions options_;
   job::Executor& executor_;

@@ -160,6 +160,19 @@ TEST_F(EtcdServiceTest, EachMemberIsAskedByItself) {
   members_->resume(1);
 }
 
+/// It would be asked first, and answer after an hour.
+TEST_F(EtcdServiceTest, AMemberThatSaysNothingDoesNotHoldUpTheList) {
+  start(3);
+  EtcdOptions options{members_->urls()};
+  options.timeout = options.look_timeout = std::chrono::hours(1);
+  coordinator_ = std::make_unique<EtcdCoordinator>(options, executor_);
+  members_->pause(0);
+  const auto voters = executor_.run(coordinator_->list({}));
+  ASSERT_OK(voters);
+  EXPECT_EQ(voters->size(), 3U);
+  members_->resume(0);
+}
+
 TEST_F(EtcdServiceTest, WithoutMembersARequestSoonFails) {
   coordinator_ = std::make_unique<EtcdCoordinator>(EtcdOptions{{"http://127.0.0.1:1"}}, executor_);
   EXPECT_ERRC(read("k"), Errc::kUnreachable);
