@@ -4,7 +4,8 @@
 
 Reads and writes of 1 MiB and of 4 KiB by one and by several streams, in a directory with replicas=1 and in one with replicas=2, by
 turns on the same servers, with the servers' processor time; then writes of 4 KiB with an fsync after each. Then two copies through a mount, beside
-GlusterFS's `replica 2` through its own (mounts.py). Then the longest write of all streams while one io server of many groups is killed. --beside FOLDER: the writes alone, by turns with the servers and the client of an older build. --rate: the same writes over links
+GlusterFS's `replica 2` through its own (mounts.py). Then the longest write of all streams while one io server of many groups is killed, and how
+long one that was away, or whose disk was emptied, takes to have everything (absence.py). --beside FOLDER: the writes alone, by turns with the servers and the client of an older build. --rate: the same writes over links
 of limited speed between the servers (links.py), with both builds if there is another one.
 """
 import argparse
@@ -21,6 +22,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
+import absence  # noqa: E402
 import links  # noqa: E402
 import mounts  # noqa: E402
 from servers import Servers, exit_on_signals  # noqa: E402
@@ -179,7 +181,7 @@ def stall(options, folder, report):
         report.append({"what": "longest write, s", "io servers": options.many, "longest": longest, "bar": STALL_BAR})
 
 
-PARTS = {"costs": costs, "fsyncs": fsyncs, "mounts": mounts.run, "stall": stall}
+PARTS = {"costs": costs, "fsyncs": fsyncs, "mounts": mounts.run, "stall": stall, "absence": absence.run}
 
 
 def main():
@@ -196,6 +198,9 @@ def main():
     parser.add_argument("--priority", action="store_true")
     parser.add_argument("--size", type=int, default=256, help="of each file through the mounts, MiB")
     parser.add_argument("--calls", type=int, default=1000, help="writes with fsync, and new files, of each stream through the mounts")
+    parser.add_argument("--away", type=int, default=60, help="how long the io server of the part absence is away, s")
+    parser.add_argument("--cold", type=int, default=16, help="files of 64 MiB that do not change in the part absence")
+    parser.add_argument("--rebuild-rate", type=int, default=100, help="flow.rebuild_rate of the part absence, MiB a second")
     parser.add_argument("--only", choices=PARTS)
     parser.add_argument("--beside", metavar="FOLDER", help="the programs of an older build")
     parser.add_argument("--rate", help="of each link, as tc takes it: 1gbit (root)")

@@ -52,6 +52,8 @@ constexpr Help kHelp[] = {
     {"spate_rpc_refused_total", "Requests of clients that this server does not trust."},
     {"spate_rpc_request_ns", "Nanoseconds from the arrival of a request to its reply, by operation."},
     {"spate_rpc_slow_total", "Requests that took longer than log.slow_request."},
+    {"spate_server_io_copied_to_members_bytes_total",
+     "Bytes of mirrored files that this server has copied to servers that came back or took another one's place."},
     {"spate_server_io_groups_led", "Groups of mirrored targets that this server leads."},
     {"spate_server_io_groups_led_degraded", "Of these, groups that lack a copy of their data now."},
     {"spate_server_io_groups_leftover", "Groups whose old copies on this server are still to be removed."},

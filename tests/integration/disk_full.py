@@ -167,7 +167,8 @@ def disk_of_meta():
             fs.spate("down", "-q")
 
 
-disk_of_data()
-disk_filled_by_who_writes_by_himself()
-disk_of_everything()
-disk_of_meta()
+if __name__ == "__main__":
+    disk_of_data()
+    disk_filled_by_who_writes_by_himself()
+    disk_of_everything()
+    disk_of_meta()

@@ -14,6 +14,7 @@ job::Task<Result<job::Semaphore::Units>> CopyPace::turn(job::StopToken stop) {
 }
 
 void CopyPace::copied(std::uint64_t bytes) {
+  bytes_.add(bytes);
   if (rate_ == 0) return;
   const double seconds = static_cast<double>(bytes) / static_cast<double>(rate_);
   next_ = std::max(next_, executor_.now()) + Duration(static_cast<std::int64_t>(seconds * 1e9));

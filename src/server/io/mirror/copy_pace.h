@@ -3,6 +3,7 @@
 #pragma once
 
 #include "job/semaphore.h"
+#include "metrics/metrics.h"
 
 namespace spate::io {
 
@@ -13,7 +14,11 @@ class CopyPace {
   static constexpr std::size_t kAtOnce = 8;
 
   /// `rate`: bytes a second in all; 0: no limit.
-  CopyPace(job::Executor& executor, std::uint64_t rate) : executor_(executor), rate_(rate), turns_(executor, kAtOnce) {}
+  CopyPace(job::Executor& executor, std::uint64_t rate, metrics::Registry& metrics)
+      : executor_(executor),
+        rate_(rate),
+        turns_(executor, kAtOnce),
+        bytes_(metrics, "spate_server_io_copied_to_members_bytes_total") {}
   CopyPace(const CopyPace&) = delete;
   CopyPace& operator=(const CopyPace&) = delete;
 
@@ -28,6 +33,7 @@ class CopyPace {
   const std::uint64_t rate_;
   job::Semaphore turns_;
   MonoTime next_;  // no piece begins before
+  metrics::Counter bytes_;
 };
 
 }  // namespace spate::io

@@ -31,7 +31,7 @@ bool names_server(const DataGroup& record, ServerId server) {
 Mirrors::Mirrors(Parts& parts, metrics::Registry& metrics)
     : parts_(parts),
       started_(parts.executor.now()),
-      pace_(parts.executor, parts.options.rebuild_rate),
+      pace_(parts.executor, parts.options.rebuild_rate, metrics),
       group_records_log_(parts.executor.clock()),
       woken_(parts.executor),
       member_(*this, parts, stopping_, metrics),
