@@ -109,6 +109,13 @@ class StandInLocks final : public SessionLocks {
   job::Event took_;
 };
 
+/// A client that gathers no writes.
+class NoWrites final : public SessionWrites {
+ public:
+  bool any() const override { return false; }
+  job::Task<bool> send_revoked(Duration) override { co_return true; }
+};
+
 constexpr auto kGranted = wire::SessionEventType::kLockGranted;
 
 class EventListenerTest : public ::testing::Test, private SessionObserver {
@@ -134,7 +141,7 @@ class EventListenerTest : public ::testing::Test, private SessionObserver {
     session_ = std::make_unique<Session>(std::move(options), *context_, random_);
     session_->observe(*this);
     cache_ = std::make_unique<AttributeCache>(AttributeCache::Options(), clock_);
-    events_ = std::make_unique<EventListener>(*session_, *cache_);
+    events_ = std::make_unique<EventListener>(*session_, *cache_, writes_);
     locks_ = std::make_unique<StandInLocks>(executor_, *events_, server_);
     events_->serve(*locks_);
     EXPECT_OK(executor_.run(session_->ensure_open(session_->limits())));
@@ -163,6 +170,7 @@ class EventListenerTest : public ::testing::Test, private SessionObserver {
   std::unique_ptr<job::NetworkContext> context_;
   std::unique_ptr<Session> session_;
   std::unique_ptr<AttributeCache> cache_;
+  NoWrites writes_;
   std::unique_ptr<EventListener> events_;
   std::unique_ptr<StandInLocks> locks_;
 };

@@ -13,7 +13,7 @@ using client::path_from_root;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-WorldOptions with(Plant plant) {
+WorldOptions gathering_with(Plant plant) {
   WorldOptions options;
   options.plant = plant;
   return options;
@@ -129,7 +129,7 @@ TEST_F(GatheredWritesTest, AKilledProcessLosesNothing) {
 /// Opens the file at `other` while `file` gathers. Whether it sees what was written.
 bool sees_all(Plant plant, bool after_recall) {
   const auto memory = memory_of(-1);
-  World world(with(plant));
+  World world(gathering_with(plant));
   client::Options options = small_client_options({}, {}, {});
   options.keep_attributes = true;
   ClientProcess& other = world.start_client(options);

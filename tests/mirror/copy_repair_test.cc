@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // fsck has copies made anew, and says why one is left.
+#include "fsck/copy_repair.h"
+
 #include <gmock/gmock.h>
 
 #include "base/expect.h"
 #include "fsck/check.h"
-#include "fsck/copy_repair.h"
 #include "tests/mirror/renewal_fixture.h"
 
 namespace spate::cluster {
@@ -65,7 +66,8 @@ TEST_F(CopyRepairTest, AMemberWithACopyThatIsNotRepairedDoesNotBecomeThePrimary)
 }
 
 TEST_F(CopyRepairTest, ACopyIsLeftAfterThreeReturnsOfItsMemberThatFail) {
-  for (const auto& disk : world().disks(poor_).targets) disk->faults().refuse(trove::BytestreamOp::kWrite, Errc::kIoError);
+  for (const auto& disk : world().disks(poor_).targets)
+    disk->faults().refuse(trove::BytestreamOp::kWrite, Errc::kIoError);
   std::vector<fsck::WrongCopy> copies(1, wrong_copy(file_->handle(), good_, poor_));
   const MonoTime begun = world().now();
   repair(copies);

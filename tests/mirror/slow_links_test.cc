@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the meta servers send to the io servers is late by seconds. A member that takes a primary's place must learn that
-// it did.
+// What the meta servers send to the io servers is late by seconds. A member that takes a primary's place must learn
+// that it did.
 #include <gmock/gmock.h>
 
 #include "base/expect.h"
@@ -122,10 +122,10 @@ std::string name_of_slow(const ::testing::TestParamInfo<Slow>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, SlowLinks,
-                         ::testing::Values(Slow{1, 300ms}, Slow{1, 1200ms}, Slow{1, 2500ms}, Slow{1, 1200ms, Way::kToMeta},
-                                           Slow{1, 1200ms, Way::kBoth}, Slow{3, 300ms}, Slow{3, 1200ms},
-                                           Slow{3, 2500ms}, Slow{3, 1200ms, Way::kToMeta}, Slow{3, 1200ms, Way::kBoth},
-                                           Slow{3, 1200ms, Way::kToIo, Late::kLeaderOnly}),
+                         ::testing::Values(Slow{1, 300ms}, Slow{1, 1200ms}, Slow{1, 2500ms},
+                                           Slow{1, 1200ms, Way::kToMeta}, Slow{1, 1200ms, Way::kBoth}, Slow{3, 300ms},
+                                           Slow{3, 1200ms}, Slow{3, 2500ms}, Slow{3, 1200ms, Way::kToMeta},
+                                           Slow{3, 1200ms, Way::kBoth}, Slow{3, 1200ms, Way::kToIo, Late::kLeaderOnly}),
                          name_of_slow);
 
 }  // namespace
