@@ -125,7 +125,7 @@ std::uint64_t first_seed(Plant plant) {
     case Plant::kExpiredChange: return 28;
     case Plant::kUnfencedServer: return 29;
     case Plant::kHastyClaim: return 60;
-    case Plant::kFalseFence: return 156;
+    case Plant::kFalseFence: return 66;
     case Plant::kForgottenLoss: return 61;
     case Plant::kPartAsSize: return 64;
     case Plant::kUnsyncedLog: return 15;
