@@ -315,7 +315,7 @@ Mounts a Spate file system in DIRECTORY, by FUSE; `spate mount DIRECTORY` finds 
   -o cache=MODE            what the kernel caches: none, auto (close-to-open, the default), writeback
   -o soft, hard            a call fails if a server does not answer in time (soft), or waits (hard, the default)
   -o leases, noleases      names and attributes are cached under leases (the default), or not
-  -o gather                small writes that follow one another are sent to the servers together, within a second
+  -o gather, nogather      small writes that follow one another are sent to the servers together, or not (the default)
   -o attr_cache=kernel     the kernel caches attributes, too; otherwise mount (the default)
   -o readdirplus=MODE      listings bring leases on the listed objects: auto (the default), yes, no
   -o acl, noacl            with allow_other: the kernel checks access control lists (the default), or not
