@@ -40,7 +40,7 @@ class GatheringFile {
   virtual std::optional<MonoTime> since() const = 0;
 };
 
-/// All files of one client whose writes are gathered. Whoever is about to do something that must come after these
+/// All files of one client whose writes are gathered. A caller of something that must come after these
 /// writes calls send() first.
 ///
 /// Life cycle: construct -> calls -> request_stop() -> stop() awaited -> destroyed. The files have left before stop().

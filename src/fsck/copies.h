@@ -16,10 +16,10 @@
 namespace spate::fsck {
 
 /// Compares the members of each group that are serving: they must hold the same datafiles, of the same size and, if the
-/// options ask for it, with the same contents. The others are reported as unchecked. What differs from the primary's
-/// copy is a finding. With repair, a lost copy is made anew from another one, and so is a copy that differs from one on
-/// a trusted target. Reads each target page by page. Sends no request to io servers if no file is mirrored. Life cycle:
-/// construct -> run() awaited once -> destroyed. One executor. Pinned.
+/// options ask for it, with the same contents. The others are reported as unchecked. Each difference from the
+/// primary's copy is a finding. With repair, a lost copy is made anew from another one, and so is a copy that differs
+/// from one on a trusted target. Reads each target page by page. Sends no request to io servers if no file is mirrored.
+/// Life cycle: construct -> run() awaited once -> destroyed. One executor. Pinned.
 class CopyCheck {
  public:
   CopyCheck(Servers& servers, const Options& options, RepairQueue& queue, Observer& observer)

@@ -44,7 +44,7 @@ Result<std::unique_ptr<client::GatherMemory>> gather_memory(const MountOptions& 
   return client::GatherMemory::open(memory.get(), gather_pieces(options));
 }
 
-/// What the mount keeps outside of the client.
+/// The parts of a mount that its client uses and does not own.
 struct Kept {
   client::HandoverState& handover;
   KernelCopies* copies = nullptr;

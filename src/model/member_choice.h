@@ -17,7 +17,7 @@ std::string_view host_of(const ServerEntry& server);
 /// The io servers of the map that have targets, in the order of their numbers. They live as long as the map.
 std::vector<const ServerEntry*> servers_with_targets(const ClusterMap& map);
 
-/// What two copies must not have in common. The order is that of strength.
+/// A place that two copies must not share. A later one is stricter than those before it.
 enum class Apart : std::uint8_t { kServers, kHosts, kRacks };
 
 /// The strongest of them by which `count` copies can be kept apart on these servers. kRacks: there are as many racks. A
@@ -25,7 +25,7 @@ enum class Apart : std::uint8_t { kServers, kHosts, kRacks };
 /// many of these.
 Apart may_keep_apart(const std::vector<const ServerEntry*>& servers, std::size_t count);
 
-/// The server's rack or host: copies on servers that have the same are not apart. Of kServers: empty.
+/// The server's rack or host; two copies in the same one are not apart. Empty with kServers.
 std::string_view place_of(const ServerEntry& server, Apart apart);
 
 /// The targets that may take the place of the member `absent`, one for each server that has no member, the best first.

@@ -222,7 +222,7 @@ std::string way_of(const config::ServerConfig& server, const bmi::PeerInfo& peer
 
 std::string rack_of(const config::ServerConfig& server) { return server.rack.empty() ? "" : ", rack " + server.rack; }
 
-/// What a row says of each server, whether it is up or not.
+/// The fields that a row has for each server, up or down.
 nlohmann::json row_of(const config::ServerConfig& server, bool up) {
   nlohmann::json row = {
       {"server", server.id.value}, {"roles", roles_text(server.roles)}, {"url", shown_url(server.urls)}, {"up", up}};

@@ -29,7 +29,7 @@ struct PolicyOptions {
   std::vector<std::string> words;
 };
 
-/// What is to be set; empty: it stays as it is.
+/// The new values. An empty one leaves the old value as it is.
 struct Wanted {
   std::string replicas;
   std::string min;

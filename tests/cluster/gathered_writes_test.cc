@@ -46,7 +46,7 @@ TEST_F(GatheredWritesTest, ServersGetThemWithinASecond) {
   ASSERT_OK(run(*a_, file->close()));
 }
 
-/// What a stat of the client itself tells does not change when the servers get the data.
+/// The client's own stat gives the same answer before and after the servers get the data.
 TEST_F(GatheredWritesTest, TimesAreThoseOfTheWrites) {
   const auto file = create();
   world_.run_for(milliseconds(50));

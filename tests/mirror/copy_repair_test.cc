@@ -50,7 +50,7 @@ TEST_F(CopyRepairTest, ALostCopyIsMadeAnew) {
   EXPECT_EQ(mirrors_->differences(), "");
 }
 
-/// What the primary holds replaces what the others hold, so it must not be a member with wrong copies.
+/// The primary's copy replaces the others, so it must not be a member with wrong copies.
 TEST_F(CopyRepairTest, AMemberWithACopyThatIsNotRepairedDoesNotBecomeThePrimary) {
   std::vector<fsck::WrongCopy> copies;
   const Handle nowhere(file_->handle().value + 1000);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the meta servers send to the io servers is late by seconds. A member that takes a primary's place must learn
+// Messages of the meta servers to the io servers are late by seconds. A member that takes a primary's place must learn
 // that it did.
 #include <gmock/gmock.h>
 

@@ -10,7 +10,7 @@
 namespace spate::client {
 namespace {
 
-/// Where the piece ends that begins at `offset`: with the strips of most layouts.
+/// The end of the piece that begins at `offset`. With most layouts a strip ends there, too.
 constexpr std::uint64_t end_of_piece(std::uint64_t offset) {
   return (offset / GatherMemory::kPieceBytes + 1) * GatherMemory::kPieceBytes;
 }

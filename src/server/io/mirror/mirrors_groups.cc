@@ -328,7 +328,7 @@ job::Task<void> Mirrors::take_over(MirrorGroup& group) {
     const bool stays = member.state == MemberState::kServing && member.target != group.record.primary && !group.fresh;
     if (member.target != group.self && !stays) member.state = MemberState::kAbsent;
   }
-  // What was not synced may be lost. A former primary that has more receives the copy of this member when it returns.
+  // Unsynced writes may be lost. A former primary that has more receives the copy of this member when it returns.
   if (group.fresh && group.rebooted) ++request.next.loss;
   SPATE_LOG("server/io", warn, "takes over a group whose primary is silent group={} primary={} epoch={}", group.id,
             group.record.primary, group.record.epoch);

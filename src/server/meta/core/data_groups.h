@@ -57,7 +57,7 @@ class DataGroups {
   job::KeyvalContext& store_;
   const MetaParts& parts_;
   std::map<TargetId, DataGroup> groups_;
-  /// Of groups with the same members and the same `min`, one.
+  /// One group for each list of members and `min`.
   std::map<std::pair<std::uint32_t, std::vector<TargetId>>, TargetId> by_members_;
   std::set<TargetId> told_;  // groups with a later record at a member; the log has them
   TargetId last_used_;

@@ -100,7 +100,7 @@ ClusterMap random_map(Random& random) {
   return map;
 }
 
-/// What must differ, found without the code under test.
+/// The domain in which the copies must differ. It is computed without the code under test.
 Apart wanted(const ClusterMap& map, std::size_t replicas) {
   for (const Apart apart : {Apart::kRacks, Apart::kHosts}) {
     if (places_of_all(map, apart) >= replicas) return apart;

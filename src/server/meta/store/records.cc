@@ -18,7 +18,7 @@ using wire::Writer;
 template <typename Record>
 struct Format;
 
-/// Of a record whose versions have the same fields, but other values in them.
+/// The base of a record's format. All versions of the record have the same fields, a later one more possible values.
 struct SameFields {
   template <typename A, typename R>
   static void later_fields(A& /*a*/, R& /*r*/, std::uint8_t /*version*/) {}
