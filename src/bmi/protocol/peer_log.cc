@@ -7,6 +7,12 @@
 
 namespace spate::bmi::protocol {
 
+void PeerLog::connect_failed(std::string_view url, std::string_view why) {
+  if (const auto more = connects_.admit()) {
+    SPATE_LOG(module_, warn, "connect failed url={} reason={}{}", url, log::Quoted{why}, *more);
+  }
+}
+
 void PeerLog::peer_dropped(std::string_view who, std::string_view why) {
   if (const auto more = peers_.admit()) {
     SPATE_LOG(module_, warn, "peer dropped peer={} reason={}{}", who, log::Quoted{why}, *more);

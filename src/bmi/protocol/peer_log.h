@@ -15,9 +15,12 @@ namespace spate::bmi::protocol {
 class PeerLog {
  public:
   /// `module`: the folder that speaks, "bmi/tcp".
-  PeerLog(const Clock& clock, log::Source module) : module_(module), peers_(clock), unauthenticated_peers_(clock) {}
+  PeerLog(const Clock& clock, log::Source module)
+      : module_(module), connects_(clock), peers_(clock), unauthenticated_peers_(clock) {}
 
-  /// A peer was dropped, or could not be connected.
+  /// This side could not connect to a server.
+  void connect_failed(std::string_view url, std::string_view why);
+  /// A peer was dropped.
   void peer_dropped(std::string_view who, std::string_view why);
   /// A connector was refused because the two sides speak no common version of the module's protocol.
   void versions_differ(std::string_view who, const Versions& its, const Versions& own);
@@ -30,8 +33,10 @@ class PeerLog {
 
  private:
   const log::Source module_;
+  // A limit each, so that a flood of one kind hides nothing of the others.
+  log::RateLimit connects_;
   log::RateLimit peers_;
-  log::RateLimit unauthenticated_peers_;  // a limit of its own, so that a flood of one kind hides nothing of the other
+  log::RateLimit unauthenticated_peers_;
 };
 
 }  // namespace spate::bmi::protocol

@@ -28,7 +28,7 @@ void Connector::connect_control(Peer& peer) {
   if (resolver_ == nullptr) {
     resolver_ = std::make_unique<Resolver>();
     if (!events_.watch(resolver_->descriptor(), EPOLLIN, *resolver_)) {
-      state_.peer_log.peer_dropped(peer.url, errno_error(errno, "epoll_ctl").message());
+      state_.peer_log.connect_failed(peer.url, errno_error(errno, "epoll_ctl").message());
       resolver_.reset();
       return state_.lose_later(peer, Errc::kUnreachable);
     }
@@ -64,7 +64,7 @@ bool Connector::begin_channel(Peer& peer, unsigned channel) {
   }
   Connection* connection = connections_.add(std::move(*socket), welcome_handler_, channel != 0);
   if (connection == nullptr) {
-    state_.peer_log.peer_dropped(peer.url, errno_error(errno, "epoll_ctl").message());
+    state_.peer_log.connect_failed(peer.url, errno_error(errno, "epoll_ctl").message());
     return false;
   }
   connection->peer = &peer;
@@ -165,7 +165,7 @@ bool Connector::on_proof(Connection& connection, const std::byte* bytes) {
 
 /// Keeps the reason for callers that ask later, and logs it.
 void Connector::note_failure(Peer& peer, std::string why) {
-  state_.peer_log.peer_dropped(peer.url, why);
+  state_.peer_log.connect_failed(peer.url, why);
   peer.failure = std::move(why);
 }
 
