@@ -12,6 +12,7 @@ std::uint64_t average_piece(const PathFacts& facts) {
   return facts.first_pieces <= 1 ? facts.first_bytes : facts.first_bytes / facts.first_pieces;
 }
 
+constexpr std::string_view kUnreadable = "the file could not be read a short time ago while it was sent";
 constexpr std::string_view kSealed =
     "file data are sealed on this connection (auth.protect), so they go through memory";
 
@@ -23,6 +24,7 @@ Result<PathChoice> named_cached(const PathFacts& facts) {
   if (!facts.has_descriptor) {
     return refused("this target's storage has no file to send from: read with path automatic or buffered");
   }
+  if (facts.unreadable) return refused(std::string(kUnreadable) + ": read with path automatic or buffered");
   return PathChoice{DataPath::kCached, true, false, "asked for by name"};
 }
 
@@ -82,13 +84,15 @@ PathChoice automatic(const PathFacts& facts, const PolicyOptions& options) {
   }
   // If each message is one piece, however small, sending it from the cache costs no more than through a buffer.
   const bool large = facts.first_pieces <= 1 || average_piece(facts) >= options.cached_piece_bytes;
-  const bool cached = facts.direction == Direction::kRead && facts.has_descriptor && large && !facts.sealed;
+  const bool can_send_file = facts.has_descriptor && !facts.sealed && !facts.unreadable;
+  const bool cached = facts.direction == Direction::kRead && can_send_file && large;
   choice.path = cached ? DataPath::kCached : DataPath::kBuffered;
   if (choice.why.empty()) {
     choice.why = cached                                 ? "the page cache is sent as it is"
                  : facts.direction == Direction::kWrite ? "writes go through the page cache"
                  : facts.sealed                         ? std::string(kSealed)
                  : !facts.has_descriptor                ? "the storage has no file to send from"
+                 : facts.unreadable                     ? std::string(kUnreadable)
                                                         : "the pieces are too small to be sent one by one";
   }
   return choice;

@@ -27,6 +27,7 @@ struct PathFacts {
   /// Why the p2p path is not possible. Empty: it is possible.
   std::string_view peer_refusal = "this server has no memory of a PCI device (flow.p2p_memory)";
   std::optional<bool> cached = {};  // whether the first bytes of a read are in the page cache; none: unknown
+  bool unreadable = false;          // a short time ago the network could not read the datafile's file
   bool bypass_writer = false;       // a client may be writing the datafile itself now
   bool sealed = false;              // messages begin with a code over their data: the processor has to read these
 };

@@ -56,9 +56,15 @@ job::Task<Result<void>> ReadFlow::wait_oldest() {
   out.buffer = PooledBuffer();
   window_.pop();
   watch_.progress();
-  if (!sent) co_return sent.error();
+  if (!sent) {
+    note_failure(sent.code());
+    co_return sent.error();
+  }
   co_return Result<void>();
 }
+
+/// A failure of the network has other codes.
+void ReadFlow::note_failure(Errc code) { file_unreadable_ |= file_ != nullptr && code == Errc::kIoError; }
 
 /// Removes messages that have left from the window. Does not wait.
 Result<void> ReadFlow::retire_done() {

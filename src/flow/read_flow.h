@@ -36,12 +36,16 @@ class ReadFlow {
   /// use buffers of the pool. `stat` as in send_cached().
   job::Task<Result<void>> send_direct(DirectIo how, trove::BytestreamStat stat, job::StopToken stop);
   /// Waits until all messages have left. To cancel them, stop the token that was given to send_*. Drops failures: after
-  /// one the connection is lost, and the client notices that by itself.
+  /// one of the network the connection is lost, and the client notices that by itself. For one of the file see
+  /// file_unreadable().
   job::Task<void> drain();
 
   /// Bytes of the stream that were sent.
   std::uint64_t stream_bytes() const { return stream_bytes_; }
   const trove::BytestreamStat& stat() const { return stat_; }
+  const DatafileId& datafile() const { return share_.datafile; }
+  /// The network could not read the file that it sent. True at the latest after drain().
+  bool file_unreadable() const { return file_unreadable_; }
   /// The target's device could not reach the other device's memory.
   bool peer_refused() const { return peer_refused_; }
 
@@ -56,6 +60,7 @@ class ReadFlow {
   job::Task<Result<PooledBuffer>> take_buffer(std::uint64_t size);
   job::Task<Result<void>> wait_oldest();
   Result<void> retire_done();
+  void note_failure(Errc code);
   void post(bmi::SegmentList segments, PooledBuffer buffer);
   bmi::SegmentList seal(bmi::SegmentList segments, Outgoing& out);
   job::Task<Result<std::uint64_t>> gather();
@@ -91,7 +96,9 @@ class ReadFlow {
   std::uint64_t stream_bytes_ = 0;
   trove::BytestreamStat stat_;
 
-  std::shared_ptr<const trove::OpenDatafile> file_;  // send_cached only
+  // send_cached only.
+  std::shared_ptr<const trove::OpenDatafile> file_;
+  bool file_unreadable_ = false;
 
   // send_direct only.
   DirectIo how_;

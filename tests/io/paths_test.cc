@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The path that bytes take, by the counters; and storage faults during a stream.
+#include <unistd.h>
 
 #include "base/expect.h"
 #include "base/expect_bytes.h"
@@ -155,6 +156,45 @@ TEST_F(PathsTest, AStorageErrorAnywhereInAStreamBecomesTheReply) {
   EXPECT_BYTES(outcome->streams[0], pattern(1, kBytes));
   EXPECT_EQ(world_.buffers_used(), 0U);
 }
+
+/// The pages of a bad sector may be in the page cache without their content. Then only the network meets the error,
+/// when the server has promised the bytes to the client.
+class UnreadableFileTest : public PathsTest, public ::testing::WithParamInterface<std::uint64_t> {
+ protected:
+  UnreadableFileTest() {
+    world_.fabric().hosts().set_file_reader([this](std::uint32_t, int fd, std::uint64_t offset, MutableByteView out) {
+      const ssize_t n = bad_ ? -1 : ::pread(fd, out.data(), out.size(), static_cast<off_t>(offset));
+      return n < 0 ? Result<std::size_t>(Errc::kIoError) : Result<std::size_t>(static_cast<std::size_t>(n));
+    });
+  }
+  bool bad_ = true;
+};
+
+TEST_P(UnreadableFileTest, TheNextTryReadsItBeforeItIsAnswered) {
+  const std::uint64_t bytes = GetParam();
+  ASSERT_OK(write(0, pattern(1, bytes)));
+  const MonoTime begun = world_.clock().now();
+  auto outcome = read(0, bytes, DataPath::kAutomatic);
+  if (outcome.code() == Errc::kIoError) outcome = read(0, bytes, DataPath::kAutomatic);
+  ASSERT_OK(outcome);
+  EXPECT_LT(world_.clock().now() - begun, std::chrono::seconds(1)) << "the client waits for bytes that never come";
+  EXPECT_BYTES(outcome->streams[0], pattern(1, bytes));
+  EXPECT_EQ(moved(Lane::kBuffered, Direction::kRead), bytes);
+  EXPECT_ERRC(read(0, bytes, DataPath::kCached), Errc::kNotSupported);
+}
+
+TEST_P(UnreadableFileTest, AfterAMinuteItIsSentAgain) {
+  ASSERT_OK(write(0, pattern(1, GetParam())));
+  std::ignore = read(0, GetParam(), DataPath::kAutomatic);
+  bad_ = false;
+  world_.pass(std::chrono::minutes(2));
+  const std::uint64_t before = moved(Lane::kCached, Direction::kRead);
+  ASSERT_OK(read(0, GetParam(), DataPath::kAutomatic));
+  EXPECT_EQ(moved(Lane::kCached, Direction::kRead), before + GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(Messages, UnreadableFileTest, ::testing::Values(5000, kBytes),
+                         [](const auto& info) { return info.param == kBytes ? "Many" : "One"; });
 
 TEST_F(PathsTest, AShortReadIsContinued) {
   ASSERT_OK(write(0, pattern(1, kBytes)));

@@ -31,10 +31,7 @@ class FailingReadsTest : public ::testing::TestWithParam<std::size_t> {
     return call(mirrors_.world, client_, std::move(task));
   }
   void refuse_reads(ServerId server) {
-    for (auto& disk : mirrors_.world.disks(server).targets) {
-      for (const BytestreamOp op : {BytestreamOp::kRead, BytestreamOp::kOpen})
-        disk->faults().refuse(op, Errc::kIoError);
-    }
+    for (auto& disk : mirrors_.world.disks(server).targets) disk->faults().refuse(BytestreamOp::kRead, Errc::kIoError);
   }
   void heal(ServerId server) {
     for (auto& disk : mirrors_.world.disks(server).targets) disk->faults().clear();

@@ -46,6 +46,8 @@ class DatafileTable {
     job::StopSource removal;
     /// Until then no client gets a lease to write the datafile.
     MonoTime no_writer_until;
+    /// Until then its file is not sent as it is, since the network could not read it.
+    MonoTime unreadable_until;
     /// Writes under way that may rewrite the gaps between their pieces. While there are any, no client gets a lease to
     /// write the datafile.
     std::uint32_t gap_writers = 0;

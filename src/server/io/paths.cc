@@ -72,6 +72,7 @@ job::Task<Result<ChosenPath>> path_for(Parts& parts, ResolvedSlot& slot, const S
   facts.direction = params.direction;
   facts.has_descriptor = has_descriptor;
   facts.sealed = params.sealed;
+  facts.unreadable = slot.datafile->unreadable_until > parts.executor.clock().now();
   facts.first_bytes = first.bytes;
   facts.first_pieces = first.extents.size();
   facts.datafile_bytes = stat.size;

@@ -202,10 +202,26 @@ job::Task<Result<void>> read_slot(BulkRead& bulk, std::size_t index) {
   return or_other_copy(bulk.slots.list[index], read_own(bulk, index));
 }
 
+/// The next try of the client reads the file before it sends anything, so it gets an answer.
+void note_unreadable_file(BulkRead& bulk, const DatafileId& datafile) {
+  constexpr Duration kReadFor = std::chrono::minutes(1);  // Guess
+  for (ResolvedSlot& slot : bulk.slots.list) {
+    if (slot.id == datafile) slot.datafile->unreadable_until = bulk.parts.executor.clock().now() + kReadFor;
+  }
+}
+
 /// Finishes an answered read: waits for messages that the network has not taken yet. It keeps their memory and
-/// descriptors.
-job::Task<void> drain(std::unique_ptr<BulkRead> bulk) {
-  for (flow::ReadFlow& flow : bulk->flows) co_await flow.drain();
+/// descriptors. If the file of one cannot be read any more, the client waits for bytes that never come, although the
+/// reply said `succeeded`: the end of the connection lets it try again.
+job::Task<void> drain(std::unique_ptr<BulkRead> bulk, bool succeeded) {
+  bool broken_promise = false;
+  for (flow::ReadFlow& flow : bulk->flows) {
+    co_await flow.drain();
+    if (!flow.file_unreadable()) continue;
+    note_unreadable_file(*bulk, flow.datafile());
+    broken_promise = succeeded;
+  }
+  if (broken_promise) bulk->parts.flow.network.network().disconnect(bulk->peer);
 }
 
 /// Fails with kStaleHandle if the datafile was removed: a removed datafile must not look like a hole. Only datafiles
@@ -236,7 +252,7 @@ job::Task<Result<Bytes>> read_bulk(std::unique_ptr<BulkRead> bulk, std::uint64_t
   Bytes out;
   if (outcome) wire::encode_body(reply_of(bulk->done), out);
   bulk->active.move_to(parts.stopping);
-  job::Task<void> rest = drain(std::move(bulk));
+  job::Task<void> rest = drain(std::move(bulk), outcome.has_value());
   if (parts.gate.closed()) {
     co_await std::move(rest);
   } else {

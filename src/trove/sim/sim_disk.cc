@@ -182,10 +182,11 @@ bool SimDisk::owns(int fd) const {
   return fd >= first && fd - first < static_cast<int>(kDescriptorsPerDisk);
 }
 
-Result<std::size_t> SimDisk::read_file(int fd, std::uint64_t offset, MutableByteView out) const {
+Result<std::size_t> SimDisk::read_file(int fd, std::uint64_t offset, MutableByteView out) {
   const auto it = open_files_.find(fd);
   const FilePtr file = it == open_files_.end() ? nullptr : it->second.lock();
   if (file == nullptr) return Errc::kBadDescriptor;
+  if (const Errc refused = faults_.refusal(BytestreamOp::kRead); refused != Errc::kOk) return refused;
   return file->read(offset, out);
 }
 

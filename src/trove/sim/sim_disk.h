@@ -76,7 +76,8 @@ class SimDisk {
   /// Does this descriptor belong to this disk?
   bool owns(int fd) const;
   /// Reads an open datafile, as seen now: at most out.size() bytes; 0 at its end. kBadDescriptor: not open (any more).
-  Result<std::size_t> read_file(int fd, std::uint64_t offset, MutableByteView out) const;
+  /// Fails as reads do, as if the pages had left the page cache.
+  Result<std::size_t> read_file(int fd, std::uint64_t offset, MutableByteView out);
 
   /// The content of a datafile as seen now; nothing if it was never written, or was removed.
   std::optional<Bytes> content(const DatafileId& id) const;
