@@ -14,8 +14,8 @@ import time
 
 HERE = pathlib.Path(__file__).absolute().parent  # links are not resolved: the programs lie beside the link
 PROGRAM = str(HERE / "spate-job")
-# Put before a command, this ends the program when the thread that started it ends, even if that thread is killed.
-TIED = ["setpriv", "--pdeathsig", "KILL", "--"]
+# The shell ends if the process that started it has ended before setpriv could ask for the signal.
+TIED_SCRIPT = '[ "$PPID" = "$0" ] && exec "$@"'
 
 REMOVED_TRIES = 100  # a folder that is still missing after so many tries is missing for another reason
 
@@ -33,9 +33,16 @@ def spate_program(name):
     return found
 
 
+def tied(words):
+    """Returns the command that runs these words, and that ends when the thread that started it ends, even if that thread is
+    killed."""
+    return ["setpriv", "--pdeathsig", "KILL", "--", "sh", "-c", TIED_SCRIPT, str(os.getpid()), *words]
+
+
 def run_spate(folder, *words):
-    """Runs `spate WORDS` on the file system of this folder. Returns the completed process, with its output as text."""
-    return subprocess.run([spate_program("spate"), *words], env=dict(os.environ, SPATE_FS=str(folder)), stdin=subprocess.DEVNULL,
+    """Runs `spate WORDS` on the file system of this folder. Returns the completed process, with its output as text. It ends
+    with this thread: otherwise a copy would go on, into a file system that a later command reads or `down` ends."""
+    return subprocess.run(tied([spate_program("spate"), *words]), env=dict(os.environ, SPATE_FS=str(folder)), stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", errors="surrogateescape", check=False)
 
 

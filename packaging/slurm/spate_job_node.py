@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One node of a job's file system: runs its servers and its mount, and cleans up after every kind of end."""
+import contextlib
 import json
 import os
 import pwd
@@ -13,8 +14,8 @@ import struct
 import subprocess
 import time
 
-from spate_job_common import TIED, JobError, alive, identity, keeps_folders, node_folder, own_folder, own_folder_in, own_name, read_order, \
-    reason, run_spate, say, spate_program, wait_for, write_file
+from spate_job_common import JobError, alive, identity, keeps_folders, node_folder, own_folder, own_folder_in, own_name, read_order, \
+    reason, run_spate, say, spate_program, tied, wait_for, write_file
 
 READY_SECONDS = 60
 NOGROUP = 65534
@@ -122,7 +123,7 @@ class Node:
 
     def run_server(self, number, environment=None):
         self.restarts.setdefault(number, Restarts(time.monotonic()))
-        self.servers[number] = subprocess.Popen(TIED + self.server_words(number), stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
+        self.servers[number] = subprocess.Popen(tied(self.server_words(number)), stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
                                                 env=environment)
 
     def wait_ready(self, number, listener):
@@ -218,9 +219,22 @@ def clear(folder):
         unmount(place)
     if place and told.get("made"):
         remove_empty(place)
-    shutil.rmtree(folder, ignore_errors=True)
+    remove_node_folder(folder)
     remove_empty(os.path.dirname(folder))  # unless other nodes use the same disk
     return True
+
+
+def remove_node_folder(folder):
+    """Removes the note last. If this process is killed in the middle, the next one reads the note and removes the rest. Without
+    the note it would take the folder for that of a node that is just starting."""
+    for name in os.listdir(folder) if os.path.isdir(folder) else []:
+        path = os.path.join(folder, name)
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path, ignore_errors=True)
+        elif name != "owner.json":
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def is_fresh(folder):
@@ -253,17 +267,20 @@ def unmount(place):
 
 
 def processes_of(folder):
-    """Returns this user's servers, mounts and copies that run in this folder."""
+    """Returns this user's servers and mounts that run in this folder, and commands such as copies that use its
+    configuration."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open("/proc/%s/cmdline" % pid, "rb") as file:
                 words = file.read().split(b"\0")
-            mine = os.stat("/proc/" + pid).st_uid == os.geteuid()
+            if not os.path.basename(words[0]).startswith(b"spate") or os.stat("/proc/" + pid).st_uid != os.geteuid() or int(pid) == os.getpid():
+                continue
+            with open("/proc/%s/environ" % pid, "rb") as file:
+                words += file.read().split(b"\0")
         except OSError:
-            continue
-        if mine and os.path.basename(words[0]).startswith(b"spate") and int(pid) != os.getpid() and \
-                (os.fsencode(folder) in words or os.fsencode(folder + "/spate.toml") in words):
+            continue  # it has ended
+        if any(os.fsencode(word) in words for word in (folder, folder + "/spate.toml", "SPATE_FS=" + folder)):
             found.append(int(pid))
     return found
 

@@ -11,8 +11,8 @@ import sys
 import threading
 import time
 
-from spate_job_common import TIED, JobError, heard, launch, node_folder, own_name, read_lines, read_order, reason, run_spate, say, \
-    spate_program, stop, tell
+from spate_job_common import JobError, heard, launch, node_folder, own_name, read_lines, read_order, reason, run_spate, say, \
+    spate_program, stop, tell, tied
 
 BATCH_FILES, BATCH_BYTES = 200, 60000  # the limits of one command line
 LARGE = "+64M"
@@ -195,12 +195,14 @@ class Mover:
         with self.lock:
             if self.stopped:
                 raise JobError("it was told to end")
-            process = subprocess.Popen([*TIED, spate_program("spate"), *words], env=self.environment, stdin=subprocess.DEVNULL, pass_fds=keep,
+            process = subprocess.Popen(tied([spate_program("spate"), *words]), env=self.environment, stdin=subprocess.DEVNULL, pass_fds=keep,
                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", errors="surrogateescape")
             self.running.add(process)
         out, errors = process.communicate()
         with self.lock:
             self.running.discard(process)
+        if process.returncode == -signal.SIGKILL:
+            raise JobError("a command that copied was killed, as it is when the file system ends")
         if process.returncode != 0:
             raise JobError(reason(subprocess.CompletedProcess(words, process.returncode, out, errors)))
         return out
