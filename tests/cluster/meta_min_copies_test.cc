@@ -90,6 +90,23 @@ TEST_P(MetaMinCopies, ChangesWaitForTheLostServerAndReadsGoOn) {
   EXPECT_EQ(look_up(reader, "after"), Errc::kOk);
 }
 
+// Otherwise the loss of that server would make the key valid again.
+TEST_P(MetaMinCopies, AKeyIsNotRevokedWhileOneServerHoldsTheList) {
+  const ServerId lost = victim();
+  world_.kill_server(lost, bmi::sim::Death::kProcess);
+  wire::RevokeKeysRequest request;
+  client::Session& session = client_.client().session();
+  ASSERT_OK(call(world_, client_, session.ask(request, session.limits()))) << "the keys cannot be listed";
+  request.keys = {KeyId{std::byte{7}}};
+  const auto revoked = begin_call(client_, session.ask(request, session.limits()));
+  world_.run_for(12s);
+  EXPECT_FALSE(revoked->has_value()) << "the answer came although one server holds the list";
+  world_.start_server(lost);
+  const auto reply = end_call(world_, revoked);
+  ASSERT_OK(reply);
+  EXPECT_EQ(reply->revoked.size(), 1U);
+}
+
 TEST_P(MetaMinCopies, TheErrorAfterTheDeadlineSaysWhy) {
   world_.kill_server(victim(), bmi::sim::Death::kProcess);
   world_.run_for(6s);

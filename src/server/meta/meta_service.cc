@@ -120,6 +120,9 @@ job::Task<Result<wire::RevokeKeysReply>> MetaService::revoke_keys(rpc::Call& cal
   SPATE_CO_TRY(std::ignore, core_.parts().sessions->admit(call));
   SPATE_CO_TRY(const std::vector<Revocation> keys, revocations_of(request));
   call.deed = deed_of(keys);
+  if (!keys.empty()) {
+    SPATE_CO_TRY(std::ignore, core_.check_copies(call));
+  }
   SPATE_CO_TRY(std::ignore, co_await core_.revoked_keys().add(keys, call.stop));
   for (const Revocation& key : keys) {
     SPATE_LOG("server/meta", info, "user key revoked key={} until={} by_client={} by_uid={} description={}",
