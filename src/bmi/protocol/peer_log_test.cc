@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include "base/expect.h"
 #include "log/output.h"
 
 namespace spate::bmi::protocol {
