@@ -227,11 +227,11 @@ class Cluster:
         return [os.path.join(at, name) for at, _, names in os.walk(self.target(server) + "/d") for name in names]
 
 
-def make_tree(root, files, large=0):
-    """Makes a tree with `files` small files of various sizes in folders, and `large` files of 5 MiB, all with random
-    content."""
+def make_tree(root, files, large=0, folders=217):
+    """Makes a tree with `files` small files of various sizes in at most `folders` folders, and `large` files of 5 MiB, all
+    with random content."""
     for i in range(files):
-        folder = "%s/%d/%d" % (root, i % 7, i % 31)
+        folder = "%s/%d/%d" % (root, i % folders % 7, i % folders % 31)
         os.makedirs(folder, exist_ok=True)
         with open("%s/f%d" % (folder, i), "wb") as f:
             f.write(os.urandom((i * 977) % 20000))

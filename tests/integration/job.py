@@ -80,7 +80,7 @@ class Job:
 
 def copies(job):
     source = job.root + "/source"
-    make_tree(source, 60, 2)
+    make_tree(source, 12, 1, folders=4)  # each file costs up to three commands
     os.makedirs(source + "/empty", mode=0o750)
     os.symlink("nowhere", source + "/link")
     with open(os.fsencode(source) + b"/not utf-8 \xff and\nlines", "w", encoding="utf-8") as file:
@@ -110,7 +110,7 @@ def damaged_copy(job, source):
 
 def interrupted_copy(job, source):
     """The copy is killed while it runs. The second run copies only missing files."""
-    make_tree(source + "/more", 40, 12)
+    make_tree(source + "/more", 4, 6, folders=2)
     first = subprocess.Popen([SPATE, "job", "stage-in", source, "spate:/again", "--movers", "1", "--id", job.name], env=job.env, stderr=subprocess.PIPE)
     wait_until(lambda: "spate:/again/large" in job.run("find", "spate:/again", "-type", "f", spate=()).stdout or first.poll() is not None, "something is copied")
     first.kill()
@@ -273,7 +273,7 @@ def killed_while_staging(job):
     """The whole job is killed in the middle of a copy out. The copy ends with one sentence, nothing of the job is left, and a later job goes on
     in the same place."""
     source, target = job.root + "/staged", job.root + "/taken"
-    make_tree(source, 40, 4)
+    make_tree(source, 4, 4, folders=2)
     owner = subprocess.Popen(["sleep", "1000"])
     job.up("--owner", str(owner.pid))
     job.does("stage-in", source, "spate:/data")
