@@ -129,10 +129,16 @@ job::Task<bool> GatheredWrites::send_all_within(Duration limit) {
     const auto waited = co_await sent_.wait(scope.token());
     if (!waited) break;
   }
-  for (const FilePtr& file : unsent(false)) {
-    SPATE_LOG("client", error, "gathered writes are not sent yet {}", file->text());
-  }
   co_return none_unsent();
+}
+
+void GatheredWrites::lose_all(const Error& why) {
+  for (const FilePtr& file : unsent(false)) file->lose(why);
+}
+
+void GatheredWrites::note_loss(const GatherMemory::Piece& piece, const Error& error) {
+  memory_->note_loss(piece);
+  SPATE_LOG("client", error, "gathered writes are lost {} error=\"{}\"", GatherMemory::text(piece), error.message());
 }
 
 std::vector<GatheredWrites::FilePtr> GatheredWrites::unsent(bool only_revoked) const {

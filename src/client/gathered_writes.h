@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -34,8 +35,8 @@ class GatheringFile {
   virtual job::Task<void> send() = 0;
   /// Whether the servers lack something that was gathered.
   virtual bool unsent() const = 0;
-  /// For people.
-  virtual std::string text() const = 0;
+  /// Gives up what is left, which the log then names.
+  virtual void lose(Error why) = 0;
   /// When the oldest byte was gathered that no request carries yet. Nothing: there is none.
   virtual std::optional<MonoTime> since() const = 0;
 };
@@ -70,8 +71,16 @@ class GatheredWrites final : public SessionWrites {
   /// Begins to send it. Does not wait.
   void send_soon(Handle handle);
   job::Task<void> send_all();
-  /// The same, for `limit` at most. Logs what is not sent by then, and returns false.
+  /// The same, for `limit` at most. False: something is not sent by then.
   job::Task<bool> send_all_within(Duration limit);
+  /// Gives up what is not sent.
+  void lose_all(const Error& why);
+  /// Logs a loss, and counts it.
+  void note_loss(const GatherMemory::Piece& piece, const Error& error);
+
+  /// Names files for the log. The function must be able to do so at once, and may know no name.
+  void name_files_by(std::function<std::string(Handle)> name_of) { name_of_ = std::move(name_of); }
+  std::string name_of(Handle file) const { return name_of_ ? name_of_(file) : std::string(); }
   job::Task<bool> send_revoked(Duration limit) override;
   /// Whether the file has writes that the servers do not have.
   bool has(Handle handle) const;
@@ -85,7 +94,6 @@ class GatheredWrites final : public SessionWrites {
   struct Counters {
     std::atomic<std::uint64_t> writes = 0;  // that were gathered
     std::atomic<std::uint64_t> sent = 0;    // requests that carried them
-    std::atomic<std::uint64_t> lost = 0;    // of these requests, those that failed
   };
   Counters& counters() { return counters_; }
   const Counters& counters() const { return counters_; }
@@ -111,6 +119,7 @@ class GatheredWrites final : public SessionWrites {
   bool asking_ = false;
   bool room_ = false;
   std::optional<MonoTime> room_asked_;
+  std::function<std::string(Handle)> name_of_;
   std::size_t inherited_ = 0;
   Counters counters_;
   job::Event sent_;  // set when a file's writes were sent

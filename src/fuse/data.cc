@@ -170,6 +170,7 @@ void create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode
   auto file = change_names(request, [&](client::Client& c) { return create_and_open(mount, c, where, flags, object); });
   if (!file) return reply_error(request, file.error());
   const Attributes attributes = file->file->attributes();
+  if (mount.gathers && !temporary) mount.names.note(attributes.handle, where.start, name);
   fuse_entry_param entry = to_entry(attributes);
   if (!temporary) entry.entry_timeout = name_timeout(mount, where, attributes.handle);
   remember(mount, *std::move(file), flags, info);

@@ -14,20 +14,22 @@ job::Task<Result<void>> send_piece(Mount& mount, client::Client& client, client:
   if (open->file == nullptr) {
     SPATE_CO_TRY(open->file, co_await client.open_again(*open->record));
   }
+  const std::string what = client::GatherMemory::text(piece);
   co_await open->file->take_over(piece);
+  if (open->file->gathering()->failed()) co_return Result<void>();  // the log names what is lost
+  SPATE_LOG("fuse", info, "writes that the earlier process has gathered {} were taken over", what);
   co_return Result<void>();
 }
 
 job::Task<Unit> send_pieces(Mount& mount, client::Client& client, client::GatherMemory& memory) {
+  client::GatheredWrites& gathered = client.cluster().gathered();
   for (client::GatherMemory::Piece* const piece : memory.inherited()) {
-    const Handle handle = piece->handle;
-    const std::uint64_t offset = piece->offset;
-    const std::uint64_t size = piece->size;
-    const auto sent = co_await send_piece(mount, client, *piece);
-    SPATE_LOG("fuse", info, "writes that the earlier process has gathered inode={} offset={} bytes={} {}", handle.value,
-              offset, size, sent ? "were taken over" : "are lost: " + sent.error().message());
-    if (!sent) memory.give_back(*piece);
-    client.cluster().gathered().taken_over();
+    const auto taken = co_await send_piece(mount, client, *piece);
+    if (!taken) {
+      gathered.note_loss(*piece, taken.error());
+      memory.give_back(*piece);
+    }
+    gathered.taken_over();
   }
   co_return Unit();
 }
@@ -39,6 +41,16 @@ job::Task<Result<void>> send_file(client::File& file) {
 
 job::Task<Unit> send_all(client::Client& client) {
   co_await client.cluster().gathered().send_all();
+  co_return Unit();
+}
+
+job::Task<Unit> lose_all(client::Client& client) {
+  client.cluster().gathered().lose_all(Error(Errc::kTimeout, "the mount ends, and the servers do not answer"));
+  co_return Unit();
+}
+
+job::Task<Unit> name_by(client::Client& client, const FileNames& names) {
+  client.cluster().gathered().name_files_by([&names](Handle file) { return names.path_of(file); });
   co_return Unit();
 }
 
@@ -69,6 +81,14 @@ void send_all_gathered(Mount& mount) {
 
 bool send_all_gathered(Mount& mount, Duration limit) {
   return mount.process.run([limit](client::Client& c) { return send_all_within(c, limit); });
+}
+
+void lose_all_gathered(Mount& mount) {
+  mount.process.run([](client::Client& c) { return lose_all(c); });
+}
+
+void name_gathered(Mount& mount) {
+  mount.process.run([&mount](client::Client& c) { return name_by(c, mount.names); });
 }
 
 void send_inherited(Mount& mount, client::GatherMemory& memory) {

@@ -14,12 +14,16 @@ client::FileGather* gathering(const Mount& mount, const OpenFile& open, const fu
 Result<void> send_gathered(fuse_req_t request, client::File& file);
 /// A lock is released or taken: others learn that they may look at what was written before.
 void send_all_gathered(Mount& mount);
-/// Waits, for `limit` at most, until the servers have all. The log names writes that they lack by then.
+/// Waits, for `limit` at most, until the servers have all.
 bool send_all_gathered(Mount& mount, Duration limit);
+/// The mount ends: the log names what the servers do not have, which is lost.
+void lose_all_gathered(Mount& mount);
 
 /// Sends what an earlier process has gathered. Call it before the first request of the kernel is read. Waits for
 /// servers that are away, as the calls do that would follow. A failure is logged, and reported by the next fsync
 /// or close of the file.
 void send_inherited(Mount& mount, client::GatherMemory& memory);
+/// From now on the log names files.
+void name_gathered(Mount& mount);
 
 }  // namespace spate::fuse

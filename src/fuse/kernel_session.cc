@@ -146,8 +146,9 @@ KernelSession::~KernelSession() {
   draining_ = true;
   const bool no_waits = mount_.locks.stop();
   const bool no_workers = wait_for_workers();
-  if (mount_.gathers) std::ignore = send_all_gathered(mount_, kEndGrace);
-  if (!no_workers || !no_waits) {
+  const bool all_sent = !mount_.gathers || send_all_gathered(mount_, kEndGrace);
+  if (!all_sent) lose_all_gathered(mount_);
+  if (!no_workers || !no_waits || !all_sent) {
     SPATE_LOG("fuse", warn, "ended while operations wait for a server");
     std::_Exit(0);  // everything that was acknowledged is on the servers, except what the log says
   }
@@ -255,10 +256,11 @@ std::string KernelSession::gathered_text() const {
   const client::GatherMemory* const memory = gathered.memory();
   if (memory == nullptr) return {};
   const client::GatheredWrites::Counters& counters = gathered.counters();
+  const client::GatherMemory::Losses losses = memory->losses();
   return fmt::format(
-      "gathered_writes {}\ngathered_requests {}\ngathered_requests_lost {}\ngather_memory_bytes {}\n"
-      "gather_memory_at_most_bytes {}\n",
-      counters.writes.load(), counters.sent.load(), counters.lost.load(),
+      "gathered_writes {}\ngathered_requests {}\ngathered_requests_lost {}\ngathered_bytes_lost {}\n"
+      "gather_memory_bytes {}\ngather_memory_at_most_bytes {}\n",
+      counters.writes.load(), counters.sent.load(), losses.requests, losses.bytes,
       memory->used() * client::GatherMemory::kPieceBytes, memory->pieces() * client::GatherMemory::kPieceBytes);
 }
 

@@ -68,6 +68,7 @@ double name_timeout(Mount& mount, const wire::NamePath& where, Handle object) {
 /// to drop its copy of the object. See getattr().
 void reply_entry(Mount& mount, fuse_req_t request, const wire::NamePath& where, const Result<Attributes>& found) {
   if (!found) return reply_error(request, found.error());
+  if (mount.gathers) mount.names.note(found->handle, where.start, where.path);
   fuse_entry_param entry = to_entry(*found);
   entry.entry_timeout = name_timeout(mount, where, found->handle);
   answer([&] { return fuse_reply_entry(request, &entry); });

@@ -14,6 +14,7 @@
 #include "fuse/async_releases.h"
 #include "fuse/closing_files.h"
 #include "fuse/current_request.h"
+#include "fuse/file_names.h"
 #include "fuse/kernel_copies.h"
 #include "fuse/kernel_locks.h"
 #include "fuse/open_directories.h"
@@ -49,6 +50,7 @@ struct Mount {
   fuse_session* session = nullptr;      // set while it is mounted
   WorkerPool* workers = nullptr;        // set while it is served
   bool gathers = false;                 // small writes may be gathered (fuse/gathering.h)
+  FileNames names{};                    // only if it gathers: for the log
 };
 
 /// Whether the kernel checks rights. It does if other users than the mount's own may use it: then it looks at owner,

@@ -97,9 +97,13 @@ void rename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino_t 
     answer([&] { return fuse_reply_err(request, EINVAL); });
     return;
   }
-  reply_done(request, change_names(request, [&](client::Client& c) {
-               return c.rename(child(parent, name), child(to_parent, to_name), static_cast<std::uint8_t>(flags));
-             }));
+  Mount& mount = this_mount();
+  const auto before = mount.gathers ? kept_attributes(child(parent, name)) : std::nullopt;
+  const auto renamed = change_names(request, [&](client::Client& c) {
+    return c.rename(child(parent, name), child(to_parent, to_name), static_cast<std::uint8_t>(flags));
+  });
+  if (renamed && before && *before) mount.names.note((*before)->handle, Handle(to_parent), to_name);
+  reply_done(request, renamed);
 }
 
 }  // namespace

@@ -115,6 +115,7 @@ Result<void> run_server(const MountOptions& options, const ServerDescriptors& de
   // Without repeated calls a crash ends the mount, and with it what is gathered.
   mount.gathers = gather != nullptr && can_resend(mount);
   if (gather != nullptr) send_inherited(mount, *gather);
+  if (mount.gathers) name_gathered(mount);
   if (used_copies != nullptr) {
     SPATE_TRY(std::ignore, used_copies->begin(fuse_session_fd(taken.get())));
   }

@@ -51,6 +51,25 @@ TEST_F(GatheredWritesTest, AFailureIsReportedByTheClose) {
   EXPECT_FALSE(run(*a_, file->close()).has_value());
 }
 
+/// A child process that begins another program closes the descriptors that it has inherited, and does not look.
+TEST_F(GatheredWritesTest, ACloseOfACopyOfTheDescriptorTakesNoErrorFromTheOthers) {
+  const auto file = create();
+  ASSERT_OK(gather(*file, 0, 60000));
+  for (const ServerId id : world_.servers()) {
+    if (id != kMetaServer) world_.fabric().links().partition(id.value, a_->node(), true);
+  }
+  world_.run_for(seconds(20));
+  for (const ServerId id : world_.servers()) {
+    if (id != kMetaServer) world_.fabric().links().partition(id.value, a_->node(), false);
+  }
+  EXPECT_FALSE(file->check_lost().has_value()) << "the close of a copy";
+  EXPECT_FALSE(gather(*file, 60000, 100).has_value()) << "the next write";
+  EXPECT_FALSE(file->check_lost().has_value()) << "the close of another copy";
+  EXPECT_FALSE(run(*a_, file->sync()).has_value()) << "the next fsync";
+  EXPECT_OK(file->check_lost()) << "a close after the fsync";
+  EXPECT_OK(run(*a_, file->close()));
+}
+
 /// While the io servers are away, others wait; after the session has ended, its writes are refused, and reported.
 TEST_F(GatheredWritesTest, AfterAFenceNothingIsSent) {
   const auto file = create();

@@ -26,11 +26,9 @@ std::shared_ptr<FileGather> join_gathered(FileData& data) {
 }
 
 /// The error of gathered writes is told instead of the loss that they are.
-Result<void> told_with(FileGather* gather, Result<void> lost) {
+Result<void> told_with(const FileGather* gather, Result<void> lost) {
   if (gather == nullptr || !gather->failed()) return lost;
-  lost = *gather->failed();
-  gather->told();
-  return lost;
+  return *gather->failed();
 }
 
 }  // namespace
@@ -138,6 +136,7 @@ job::Task<Result<void>> File::sync() {
   syncs.push_back(sync_datafiles(limits));
   SPATE_CO_TRY(std::ignore, co_await job::run_all(cluster_.executor(), std::move(syncs)));
   auto told = told_with(gather_.get(), written_.tell_losses(told_before));
+  if (gather_ != nullptr) gather_->told();
   written_.keep_synced();
   co_return told;
 }
@@ -169,7 +168,8 @@ job::Task<Result<void>> File::sync_names(Limits limits) {
 }
 
 /// Reports losses that this client knows of. Unlike sync(), this asks no server: POSIX promises nothing more for a
-/// close.
+/// close. The error of gathered writes stays until a sync has told it: many a descriptor is closed by a program that
+/// does not look, such as one that a child process has inherited.
 Result<void> File::check_lost() {
   const std::uint64_t told_before = written_.losses_told();
   written_.unsynced().check_heard([this](std::uint32_t slot) {

@@ -2,9 +2,7 @@
 #include "client/file/file_gather.h"
 
 #include <array>
-#include <string>
 
-#include "log/log.h"
 #include "model/defect.h"
 
 namespace spate::client {
@@ -51,7 +49,7 @@ bool FileGather::take(std::uint64_t offset, ByteView bytes) {
   like.client = data_->capability().epoch().client;
   like.epoch = data_->capability().epoch().epoch;
   like.offset = offset;
-  GatherMemory::Piece* const piece = piece_ != nullptr ? piece_ : memory.take(like);
+  GatherMemory::Piece* const piece = piece_ != nullptr ? piece_ : memory.take(like, all_.name_of(handle_));
   if (piece == nullptr) return false;
   const bool alone = data_->cluster().attributes().gather(handle_, end, now);
   if (!alone && !planted(Defect::kGatherAfterRecall)) {
@@ -126,22 +124,25 @@ job::Task<Result<void>> FileGather::send_piece(GatherMemory::Piece& piece) {
   co_return written;
 }
 
-std::string FileGather::text() const {
-  if (piece_ == nullptr) return {};
-  return "inode=" + std::to_string(handle_.value) + " offset=" + std::to_string(piece_->offset) +
-         " bytes=" + std::to_string(piece_->size);
+/// While a request carries them, they may still reach the servers.
+void FileGather::lose(Error why) {
+  if (piece_ == nullptr) return;
+  note_failure(std::move(why));
+  if (sending_) return;
+  all_.memory()->give_back(*piece_);
+  piece_ = nullptr;
 }
 
 void FileGather::note_failure(Error error) {
-  ++all_.counters().lost;
-  SPATE_LOG("client", error, "gathered writes are lost {} error={}", text(), error.message());
-  data_->written().note_loss();
+  all_.note_loss(*piece_, error);
+  if (data_ != nullptr) data_->written().note_loss();
   failed_ = std::move(error);
   writer_told_ = false;
 }
 
 void FileGather::leave() {
   all_.leave(handle_);
+  if (!sending_) lose(Error(Errc::kCancelled, "the file was given up"));
   data_ = nullptr;
 }
 

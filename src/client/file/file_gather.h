@@ -38,13 +38,13 @@ class FileGather final : public GatheringFile {
 
   job::Task<void> send() override;
   bool unsent() const override { return piece_ != nullptr; }
-  std::string text() const override;
+  void lose(Error why) override;
   std::optional<MonoTime> since() const override;
 
-  /// The failure of a request that carried gathered writes, until it is told to a sync or a close.
+  /// The failure of a request that carried gathered writes, until a sync has told it.
   const std::optional<Error>& failed() const { return failed_; }
   void told() { failed_.reset(); }
-  /// Nothing is gathered any more, and nothing may be left.
+  /// Nothing is gathered any more. If anything is left, it is lost.
   void leave();
 
  private:

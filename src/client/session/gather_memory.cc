@@ -11,14 +11,15 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/printable.h"
 
 namespace spate::client {
 namespace {
 
 constexpr std::uint64_t kGatherMagic = 0x7265687461'475053;
-constexpr std::uint64_t kGatherVersion = 1;
+constexpr std::uint64_t kGatherVersion = 2;
 /// The header and all pieces lie in front of the bytes.
-constexpr std::size_t kFrontBytes = 16384;
+constexpr std::size_t kFrontBytes = 65536;
 
 std::size_t bytes_of(std::size_t pieces) { return kFrontBytes + pieces * GatherMemory::kPieceBytes; }
 
@@ -35,6 +36,8 @@ struct GatherMemory::Header {
   std::uint64_t magic = 0;
   std::uint64_t version = 0;
   std::uint64_t pieces = 0;
+  std::uint64_t lost_requests = 0;
+  std::uint64_t lost_bytes = 0;
 };
 
 /// The pages for `pieces` pieces, unless an earlier process has made them. Returns the size of all.
@@ -72,7 +75,10 @@ Result<std::unique_ptr<GatherMemory>> GatherMemory::open(int fd, std::size_t pie
 }
 
 GatherMemory::GatherMemory(std::byte* memory, std::size_t count)
-    : memory_(memory), pieces_(reinterpret_cast<Piece*>(memory + sizeof(Header))), count_(count) {
+    : memory_(memory),
+      header_(*reinterpret_cast<Header*>(memory)),
+      pieces_(reinterpret_cast<Piece*>(memory + sizeof(Header))),
+      count_(count) {
   for (std::size_t i = count_; i > 0; --i) {
     Piece& piece = pieces_[i - 1];
     if (piece.in_use == 0) {
@@ -89,7 +95,7 @@ std::byte* GatherMemory::data_of(const Piece& piece) const {
   return memory_ + kFrontBytes + static_cast<std::size_t>(&piece - pieces_) * kPieceBytes;
 }
 
-GatherMemory::Piece* GatherMemory::take(const Piece& like) {
+GatherMemory::Piece* GatherMemory::take(const Piece& like, std::string_view name) {
   const std::lock_guard lock(mutex_);
   if (free_.empty()) return nullptr;
   Piece* const piece = free_.back();
@@ -97,6 +103,9 @@ GatherMemory::Piece* GatherMemory::take(const Piece& like) {
   *piece = like;
   piece->in_use = 0;
   piece->size = 0;
+  if (name.size() > kNameBytes) name.remove_prefix(name.size() - kNameBytes);
+  piece->name = {};
+  name.copy(piece->name.data(), name.size());
   std::atomic_ref(piece->in_use).store(1, std::memory_order_release);
   return piece;
 }
@@ -116,6 +125,23 @@ void GatherMemory::give_back(Piece& piece) {
   const std::lock_guard lock(mutex_);
   std::atomic_ref(piece.in_use).store(0, std::memory_order_release);
   free_.push_back(&piece);
+}
+
+std::string GatherMemory::text(const Piece& piece) {
+  std::string text = "inode=" + std::to_string(piece.handle.value) + " offset=" + std::to_string(piece.offset) +
+                     " bytes=" + std::to_string(piece.size);
+  const std::string_view name(piece.name.data(), ::strnlen(piece.name.data(), kNameBytes));
+  return name.empty() ? text : "path=\"" + printable(name) + "\" " + text;
+}
+
+void GatherMemory::note_loss(const Piece& piece) {
+  std::atomic_ref(header_.lost_requests).fetch_add(1, std::memory_order_relaxed);
+  std::atomic_ref(header_.lost_bytes).fetch_add(piece.size, std::memory_order_relaxed);
+}
+
+GatherMemory::Losses GatherMemory::losses() const {
+  return {std::atomic_ref(header_.lost_requests).load(std::memory_order_relaxed),
+          std::atomic_ref(header_.lost_bytes).load(std::memory_order_relaxed)};
 }
 
 std::size_t GatherMemory::used() const {

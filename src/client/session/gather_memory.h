@@ -2,10 +2,13 @@
 // GatherMemory: the bytes of gathered writes, in memory that the next process gets (docs/mount.md, "Gathered writes").
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/bytes.h"
@@ -24,6 +27,8 @@ class GatherMemory {
  public:
   static constexpr std::size_t kPieceBytes = std::size_t{1} << 20U;
   static constexpr std::size_t kMostPieces = 128;
+  /// Of a longer name of a file the end counts.
+  static constexpr std::size_t kNameBytes = 255;
 
   struct Piece {
     std::uint64_t in_use = 0;
@@ -32,7 +37,8 @@ class GatherMemory {
     std::uint32_t epoch = 0;  // in no other one may they be sent
     std::uint64_t offset = 0;
     std::uint64_t size = 0;
-    WallTime written;  // of the last write
+    WallTime written;                         // of the last write
+    std::array<char, kNameBytes + 1> name{};  // of the file, for people, when the piece began
     std::uint64_t end() const { return offset + size; }
   };
 
@@ -44,11 +50,21 @@ class GatherMemory {
   GatherMemory& operator=(const GatherMemory&) = delete;
 
   /// A piece with the attributes of `like` and without bytes. Null: all are in use.
-  Piece* take(const Piece& like);
+  Piece* take(const Piece& like, std::string_view name = {});
   /// Adds bytes at the end of the piece; they fit. When it returns, a next process has them.
   void add(Piece& piece, ByteView bytes, WallTime now);
   ByteView bytes(const Piece& piece) const;
   void give_back(Piece& piece);
+  /// What the piece holds, for people: the file and the range.
+  static std::string text(const Piece& piece);
+
+  /// What was lost of gathered writes, in this process and all earlier ones.
+  struct Losses {
+    std::uint64_t requests = 0;
+    std::uint64_t bytes = 0;
+  };
+  void note_loss(const Piece& piece);
+  Losses losses() const;
 
   /// The pieces that an earlier process has left.
   const std::vector<Piece*>& inherited() const { return inherited_; }
@@ -62,6 +78,7 @@ class GatherMemory {
   std::byte* data_of(const Piece& piece) const;
 
   std::byte* const memory_;
+  Header& header_;
   Piece* const pieces_;
   const std::size_t count_;
   std::vector<Piece*> inherited_;

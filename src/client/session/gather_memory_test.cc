@@ -92,6 +92,23 @@ TEST_F(GatherMemoryTest, RefusesMemoryOfAnotherVersion) {
   EXPECT_ERRC(GatherMemory::open(fd_.get(), 3), Errc::kVersionMismatch);
 }
 
+TEST_F(GatherMemoryTest, ANextProcessKnowsTheFilesNameAndWhatWasLost) {
+  auto first = open();
+  GatherMemory::Piece* const piece = first->take(of(7), "dir/a\nname");
+  first->add(*piece, Bytes(100, std::byte{1}), WallTime{1});
+  EXPECT_NE(first->take(of(8), std::string(300, 'a') + std::string(255, 'b')), nullptr);
+  first->note_loss(*piece);
+  first->note_loss(*piece);
+  first.reset();
+  const auto next = open();
+  ASSERT_THAT(next->inherited(), SizeIs(2));
+  EXPECT_EQ(GatherMemory::text(*next->inherited()[1]), "path=\"dir/a\\x0aname\" inode=7 offset=700 bytes=100");
+  EXPECT_EQ(GatherMemory::text(*next->inherited()[0]),
+            "path=\"" + std::string(255, 'b') + "\" inode=8 offset=800 bytes=0");
+  EXPECT_EQ(next->losses().requests, 2U);
+  EXPECT_EQ(next->losses().bytes, 200U);
+}
+
 TEST_F(GatherMemoryTest, ItsSizeCannotBeChanged) {
   std::ignore = open(3);
   EXPECT_NE(::ftruncate(fd_.get(), 100), 0);
