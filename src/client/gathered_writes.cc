@@ -50,6 +50,7 @@ bool GatheredWrites::has(Handle handle) const {
 }
 
 bool GatheredWrites::has_room() {
+  if (ended_) return false;
   const MonoTime now = session_.executor().now();
   const bool known = room_asked_ && now - *room_asked_ < kRoomGoodFor;
   const bool old = !room_asked_ || now - *room_asked_ >= kRoomAge;

@@ -77,6 +77,8 @@ class GatheredWrites final : public SessionWrites {
   void lose_all(const Error& why);
   /// Logs a loss, and counts it.
   void note_loss(const GatherMemory::Piece& piece, const Error& error);
+  /// From now on nothing is gathered.
+  void end_gathering() { ended_ = true; }
 
   /// Names files for the log. The function must be able to do so at once, and may know no name.
   void name_files_by(std::function<std::string(Handle)> name_of) { name_of_ = std::move(name_of); }
@@ -119,6 +121,7 @@ class GatheredWrites final : public SessionWrites {
   bool asking_ = false;
   bool room_ = false;
   std::optional<MonoTime> room_asked_;
+  bool ended_ = false;
   std::function<std::string(Handle)> name_of_;
   std::size_t inherited_ = 0;
   Counters counters_;

@@ -49,6 +49,12 @@ job::Task<Unit> lose_all(client::Client& client) {
   co_return Unit();
 }
 
+job::Task<Unit> send_last(client::Client& client, Duration limit) {
+  client.cluster().gathered().end_gathering();
+  std::ignore = co_await client.cluster().gathered().send_all_within(limit);
+  co_return Unit();
+}
+
 job::Task<Unit> name_by(client::Client& client, const FileNames& names) {
   client.cluster().gathered().name_files_by([&names](Handle file) { return names.path_of(file); });
   co_return Unit();
@@ -85,6 +91,10 @@ bool send_all_gathered(Mount& mount, Duration limit) {
 
 void lose_all_gathered(Mount& mount) {
   mount.process.run([](client::Client& c) { return lose_all(c); });
+}
+
+void end_gathering(Mount& mount, Duration limit) {
+  if (mount.gathers) mount.process.run([limit](client::Client& c) { return send_last(c, limit); });
 }
 
 void name_gathered(Mount& mount) {

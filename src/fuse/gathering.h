@@ -18,6 +18,9 @@ void send_all_gathered(Mount& mount);
 bool send_all_gathered(Mount& mount, Duration limit);
 /// The mount ends: the log names what the servers do not have, which is lost.
 void lose_all_gathered(Mount& mount);
+/// No other process would send what this one gathers: from now on it gathers nothing. Waits, for `limit` at most, until
+/// the servers have all.
+void end_gathering(Mount& mount, Duration limit);
 
 /// Sends what an earlier process has gathered. Call it before the first request of the kernel is read. Waits for
 /// servers that are away, as the calls do that would follow. A failure is logged, and reported by the next fsync

@@ -290,6 +290,7 @@ std::optional<KernelSession::End> KernelSession::on_message(int control) {
     SPATE_LOG("fuse", warn,
               "the supervisor of the mount has gone; it is served until it is unmounted, and cannot be upgraded");
     alone_ = true;
+    end_gathering(mount_, kEndGrace);
     return std::nullopt;
   }
   if (message->word == MessageKind::kStop) return End::kStopped;

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# cut_off.sh [MOUNT-OPTIONS]
 # A machine with a mount is cut off from all servers while its programs write, hold locks and keep names under leases. When its session has
 # expired, others go on: they get the locks, change what it kept, and find everything that was synced. When the machine comes back, its programs
 # get errors if they write to files that they had locked, and these writes have no effect.
@@ -36,7 +37,7 @@ sed -i 's/127\.0\.0\.1/10.1.0.1/g' "$dir/fs/spate.toml"
 "$spate" up -q --dir "$dir/fs"
 mount_at b
 mounts+=("$dir/a")
-there "$spate" mount -p "$dir/a"
+there "$spate" mount -p "$dir/a" ${1:+-o "$1"}
 
 # Each process writes, syncs now and then, and records outside of the mount what was answered.
 work() {
@@ -70,6 +71,10 @@ done
 has_begun() { [ "$(cat "$dir"/told? 2> /dev/null | wc -l)" -gt 20 ]; }
 wait_until has_begun
 ls -l "$dir/a" > /dev/null
+if [ "${1:-}" = gather ]; then
+  has_gathered() { [ "$(status a gather_memory_bytes)" -gt 0 ]; }
+  wait_until has_gathered
+fi
 ip link set here down
 
 # Others get the locks when the session has expired and the io servers refuse it.
@@ -101,6 +106,10 @@ PROGRAM
 ip link set here up
 has_failed() { grep -q failed "$dir/told1" && grep -q failed "$dir/told2"; }
 wait_until has_failed
+if [ "${1:-}" = gather ]; then
+  [ "$(status a gathered_bytes_lost)" -gt 0 ]
+  grep -q 'gathered writes are lost path="[a-z]*[12]" .* error=' "$dir/fs/log/mount.log"
+fi
 for i in 1 2; do
   equal "$(cat "$dir/b/data$i")" "by another"
   equal "$(cat "$dir/a/data$i")" "by another"
