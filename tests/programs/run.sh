@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # run.sh [quick] FRONTEND PROGRAM...: runs each PROGRAM.sh in a new folder of a file system of its own. FRONTEND is one of
 #   mount     in a mounted directory          preload   below `spate run`          local   in a local folder, for comparison
+#   gather    in a directory that is mounted with the option gather
 # quick: does only what takes a few seconds. A script sees $FRONTEND, $work (its folder and working directory), $local (an empty local folder), and the
 # functions of lib.sh.
 # MOUNT_OPTIONS: options of `spate mount`. KEEP: keeps the folder if a script fails.
@@ -10,7 +11,9 @@ here=$(cd "$(dirname "$0")" && pwd)
 export SPATE_SOURCE=${SPATE_SOURCE:-$(dirname "$(dirname "$here")")}
 : "${SPATE_BIN:=$SPATE_SOURCE/build/bin}"
 if [ "${1:-}" = quick ]; then export QUICK=1; shift; fi
-frontend=${1:-}
+mode=${1:-}
+frontend=$mode
+if [ "$mode" = gather ]; then frontend=mount; MOUNT_OPTIONS=${MOUNT_OPTIONS:+$MOUNT_OPTIONS,}gather; fi
 shift
 dir=$(mktemp -d)
 export HOME=$dir XDG_STATE_HOME=$dir/state SPATE_FS=$dir/fs TMPDIR=$dir
@@ -37,7 +40,7 @@ case $frontend in
     [ -r /dev/fuse ] && [ -w /dev/fuse ] || { echo "skipped: /dev/fuse cannot be used here"; exit 77; }
     ;;
   preload | local) ;;
-  *) sed -n '3,7s/^# \?//p' "$0" >&2; exit 2 ;;
+  *) sed -n '3,8s/^# \?//p' "$0" >&2; exit 2 ;;
 esac
 if [ "$frontend" != local ]; then "$spate" up -q --dir "$dir/fs" --port "$port" --io 2; fi
 case $frontend in
@@ -77,10 +80,11 @@ for name in "$@"; do
   running=
   last=$(tail -n 1 "$dir/said")
   case $status in
-    0) echo "passed: $name on $frontend, $SECONDS s"; ran=1; [ -z "${VERBOSE:-}" ] || cat "$dir/said" ;;
+    0) echo "passed: $name on $mode, $SECONDS s"; ran=1; [ -z "${VERBOSE:-}" ] || cat "$dir/said" ;;
     77) echo "$last" ;;
-    *) echo "failed: $name on $frontend (status $status)"; tail -n 40 "$dir/said"; failed=1 ;;
+    *) echo "failed: $name on $mode (status $status)"; tail -n 40 "$dir/said"; failed=1 ;;
   esac
 done
+if [ "$mode" = gather ] && ! "$spate" mount --status "$dir/m" | grep -q '^gathered_writes [1-9]'; then echo "failed: nothing was gathered"; failed=1; fi
 [ $failed = 0 ] || exit 1
 [ $ran = 1 ] || exit 77
