@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuse/file_names.h"
 
-#include <gtest/gtest.h>
+#include "base/expect.h"
 
 namespace spate::fuse {
 namespace {
