@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "job/deadline.h"
 #include "log/fields.h"
 #include "log/log.h"
 #include "model/defect.h"
@@ -323,8 +324,25 @@ job::Task<Result<void>> Member::hand_over(job::StopToken stop) {
   const std::shared_ptr<const Message> sent = message;
   const auto told = co_await link_.send(successor, sent, options_.timing.message, stop);
   resign(Error(Errc::kCancelled, "handed over"));
+  co_await wait_for_successor(stop);  // also if the answer was lost
   if (!told) co_return told.error();
   co_return Result<void>();
+}
+
+/// If the process ended now and were restarted at once, it would find itself in the record as the primary, and lead
+/// again before the successor does. Its clients would wait for the grace of an epoch that begins without a hand-over.
+job::Task<void> Member::wait_for_successor(job::StopToken stop) {
+  job::DeadlineScope scope(executor_, executor_.now() + options_.timing.message, stop);
+  const job::StopToken token = scope.token();
+  const std::string key = record_key(options_.group);
+  while (record_.primary == options_.self && !token.stopped()) {
+    std::ignore = co_await executor_.sleep(options_.timing.look / 10, token);
+    const auto seen = co_await coordinator_.read(key, token);
+    const coord::Record* const found = seen ? seen->find(key) : nullptr;
+    if (found == nullptr) continue;
+    const auto record = decode_group_record(found->value);
+    if (record && record->primary != options_.self) co_return;
+  }
 }
 
 }  // namespace spate::group

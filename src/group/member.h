@@ -55,7 +55,8 @@ class Member final : public Leadership {
   /// call. With `needs_copies` it also waits until as many members as the record's `min` hold what was decided. Fails
   /// if the member has resigned or `stop` fires, and if it is out of touch with the others; then nothing may be sent.
   job::Task<Result<void>> pass(bool needs_copies, job::StopToken stop);
-  /// Makes another member that has everything the primary, and resigns. kTryAgain: there is no such member now.
+  /// Makes another member that has everything the primary, and resigns. It ends when the record names the other one, or
+  /// after a second. kTryAgain: there is no such member now.
   job::Task<Result<void>> hand_over(job::StopToken stop);
 
   const GroupRecord& record() const override { return record_; }
@@ -81,6 +82,7 @@ class Member final : public Leadership {
   job::Task<void> step();
   bool has_lost_its_store();
   bool accuses() const;
+  job::Task<void> wait_for_successor(job::StopToken stop);
   job::Task<bool> record_is_current();
   /// Makes this member the primary, if the record has not changed since it was read.
   job::Task<void> take_over(GroupRecord wanted);
