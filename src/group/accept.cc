@@ -30,7 +30,7 @@ bool Member::accepts(const Message& message) {
   // Adopting the record settles this member's own accusation, so `accusing_` is checked afterwards.
   if (message.epoch >= record_.epoch) adopt(message.record, message.revision);
   if (leader_ != nullptr || resigned_.is_set()) return false;
-  if (accusing_) return false;
+  if (accusing_ && !planted(Defect::kLateAcknowledgment)) return false;
   return message.epoch == record_.epoch && message.from == record_.primary;
 }
 
@@ -41,7 +41,8 @@ job::Task<Answer> Member::answer(std::shared_ptr<const Message> message) {
     if (message->kind != MessageKind::kBeacon) co_await accept(*message, answer);
     // The conditions may have changed while the message was carried out, and an acknowledgment must not belong to an
     // epoch that is over.
-    const bool still = message->epoch == record_.epoch && !accusing_ && leader_ == nullptr && !resigned_.is_set();
+    const bool accuses = accusing_ && !planted(Defect::kLateAcknowledgment);
+    const bool still = message->epoch == record_.epoch && !accuses && leader_ == nullptr && !resigned_.is_set();
     answer.accepted = still || planted(Defect::kEpochUnchecked);
   }
   if (answer.accepted) {

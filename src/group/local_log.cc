@@ -191,6 +191,7 @@ job::Task<Result<bool>> LocalLog::wipe_some() {
   job::Transaction write = begin();
   trove::KeyRange range;
   range.end = {trove::kGroupKeys, std::byte{0xFF}};
+  if (planted(Defect::kRecordsOutliveCut)) range.begin = {trove::kGroupKeys};
   range.limit = kWipedAtOnce;
   range.mode = ReadMode::kSnapshot;
   const auto found = co_await write.range(range);

@@ -101,7 +101,7 @@ job::Task<void> Member::alter(GroupRecord wanted, job::StopToken stop) {
     if (made) co_return adopt(wanted, *made);
     // If the outcome of a change is unknown, only another change of the record settles it: the same one again, if need
     // be.
-    unknown = unknown || made.code() == Errc::kTimeout;
+    unknown = unknown || (made.code() == Errc::kTimeout && !planted(Defect::kUnknownIsNo));
     if (!unknown && made.code() != Errc::kConflict) co_return;
     if (made.code() == Errc::kConflict && co_await read_record()) co_return;
     std::ignore = co_await executor_.sleep(options_.timing.look, stop);
@@ -292,7 +292,8 @@ job::Task<Result<void>> Member::pass(bool needs_copies, job::StopToken stop) {
     if (resigned_.is_set() || lease_ended_ || keyval_.broken()) {
       co_return Error(Errc::kCancelled, "this member does not lead any more");
     }
-    bool replicated = leader_->replicated() >= needed || planted(Defect::kEarlyReply);
+    const bool early = planted(Defect::kEarlyReply) || (!needs_copies && planted(Defect::kEarlyRead));
+    bool replicated = leader_->replicated() >= needed || early;
     if (needs_copies) replicated = replicated && leader_->has_copies(needed);
     // Check the time last, so that a delay before this line is noticed.
     if (replicated && executor_.now() < leader_->leased_until()) co_return Result<void>();

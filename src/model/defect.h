@@ -44,6 +44,13 @@ enum class Defect : std::uint8_t {
   kFencesNotCopied,       // a returning member of a data group serves before it knows the fences of the meantime
   kGatherAfterRecall,     // a client gathers writes of a file whose lease was recalled
   kEarlyGiveBack,         // a client gives a lease back before it has sent what it has gathered under it
+  kEarlyRead,             // a read is answered before what it has seen is replicated
+  kUnknownIsNo,           // a change of a group's record whose outcome is unknown counts as not made
+  kLateAcknowledgment,    // a member acknowledges its primary although it has asked for the primary's place
+  kRecordsOutliveCut,     // a member whose log is cut keeps the records that the entries beyond the cut have written
+  kClientsBuffers,        // forwarded changes need buffers that requests of clients may hold
+  kOverlapsUnordered,     // changes of a data group that overlap are forwarded in any order
+  kEpochBeforeEnd,        // a member of a data group accepts an epoch before changes of the last one have ended
 };
 
 /// The defect that is turned on, for the whole process. A test sets it before anything runs.

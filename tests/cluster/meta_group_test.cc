@@ -73,7 +73,7 @@ std::string plant_name(const testing::TestParamInfo<Plant>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Each, PlantedMetaGroup,
                          testing::Values(Plant::kUnreplicatedReply, Plant::kLeaseTooLong, Plant::kEpochIgnored,
-                                         Plant::kAnswerForgottenByBackups),
+                                         Plant::kAnswerForgottenByBackups, Plant::kRecordsOutliveCut),
                          plant_name);
 
 }  // namespace

@@ -26,6 +26,7 @@ enum class Plant : std::uint8_t {
   kLeaseTooLong,
   kEpochIgnored,
   kAnswerForgottenByBackups,
+  kRecordsOutliveCut,
   kSkippedFsync,
   kForgottenAnswer,
   kStaleResend,

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each rule of mirrored files has a scene in which something is lost without it. The scene must succeed with the code
-// as it is, and fail when the rule's defect is planted.
-#include <gmock/gmock.h>
-
+// Each rule of mirrored files has a scene in which something is lost without it: servers are lost and return.
 #include <set>
 
-#include "base/expect.h"
 #include "server/io/records.h"
-#include "tests/mirror/mirror_world.h"
+#include "tests/mirror/defect_scene.h"
 
 namespace spate::cluster {
 namespace {
@@ -15,62 +11,6 @@ namespace {
 using bmi::sim::Death;
 using FilePtr = std::unique_ptr<client::File>;
 using namespace std::chrono_literals;
-
-constexpr std::uint64_t kSize = 9000;
-
-Bytes filled(std::uint8_t with) { return Bytes(kSize, static_cast<std::byte>(with)); }
-
-/// The world of a scene, with a file of one datafile that holds filled(1). Errors are collected in `wrong`.
-class DefectScene {
- public:
-  DefectScene(Defect defect, const WorldOptions& options)
-      : mirrors(options), world(mirrors.world), client(world.start_client()) {
-    planted_defect = defect;
-    client::NewObject object;
-    object.layout.slot_count = 1;
-    auto made = call(world, client, client.client().create(client::path_from_root("f"), kMirrorOpen, object));
-    SPATE_CHECK(made.has_value());
-    file = *std::move(made);
-    write(filled(1));
-    primary = mirrors.primary_of(*file);
-    backup = mirrors.backup_of(*file);
-  }
-  ~DefectScene() { planted_defect = Defect::kNone; }
-
-  void write(const Bytes& data) {
-    const auto done = call(world, client, file->write(0, data));
-    if (!done) wrong += "a write fails; ";
-  }
-  FilePtr open_by(ClientProcess& process) {
-    auto opened = call(world, process, process.client().open(client::path_from_root("f"), kMirrorOpen));
-    SPATE_CHECK(opened.has_value());
-    return *std::move(opened);
-  }
-  std::byte first_byte(ClientProcess& process, client::File& of) {
-    Bytes found(kSize);
-    const auto got = call(world, process, of.read(0, found));
-    if (!got) wrong += "a read fails; ";
-    return found[0];
-  }
-  void expect_byte(ClientProcess& process, client::File& of, std::uint8_t with) {
-    if (first_byte(process, of) != static_cast<std::byte>(with)) wrong += "a read sees something else; ";
-  }
-  void compare() {
-    if (!mirrors.become_whole()) wrong += "a group does not become whole; ";
-    wrong += mirrors.differences();
-  }
-  void cut_one_way(ServerId from, ServerId to, bool on) {
-    world.fabric().links().partition_one_way(from.value, to.value, on);
-  }
-
-  MirrorWorld mirrors;
-  World& world;
-  ClientProcess& client;
-  FilePtr file;
-  ServerId primary;
-  ServerId backup;
-  std::string wrong;
-};
 
 /// A change that only the primary has must not be read, since the primary may be lost.
 std::string read_before_it_is_mirrored(Defect defect, std::uint64_t seed) {
@@ -310,37 +250,25 @@ std::string restored_meta_store(Defect defect, std::uint64_t seed) {
   return scene.wrong;
 }
 
-struct Rule {
-  const char* name;
-  Defect defect;
-  std::string (*scene)(Defect, std::uint64_t seed);
-};
+class MirrorRules : public ::testing::TestWithParam<MirrorRule> {};
 
-class MirrorRules : public ::testing::TestWithParam<Rule> {};
+TEST_P(MirrorRules, TheSceneKeepsTheRule) { expect_kept(GetParam()); }
 
-TEST_P(MirrorRules, TheSceneKeepsTheRule) {
-  for (std::uint64_t seed = 1; seed <= 3; ++seed) EXPECT_EQ(GetParam().scene(Defect::kNone, seed), "") << seed;
-}
-
-TEST_P(MirrorRules, APlantedDefectIsFound) {
-  std::string found;
-  for (std::uint64_t seed = 1; seed <= 20 && found.empty(); ++seed) found = GetParam().scene(GetParam().defect, seed);
-  EXPECT_NE(found, "");
-}
+TEST_P(MirrorRules, APlantedDefectIsFound) { expect_found(GetParam()); }
 
 INSTANTIATE_TEST_SUITE_P(
     All, MirrorRules,
-    ::testing::Values(Rule{"OwnCopyLast", Defect::kOwnCopyFirst, read_before_it_is_mirrored},
-                      Rule{"EpochChecked", Defect::kEpochUnchecked, late_change},
-                      Rule{"LeaseShorterThanGrace", Defect::kLongLease, stale_read},
-                      Rule{"JoiningIsNotServing", Defect::kJoiningServes, return_with_changes},
-                      Rule{"NotesGoAfterTheSync", Defect::kLogDroppedEarly, crash_after_the_notes_went},
-                      Rule{"ReturnersNotesCount", Defect::kReturnerForgotten, change_that_one_member_has},
-                      Rule{"ListsAreSynced", Defect::kNotesNotSynced, crash_of_the_only_copy},
-                      Rule{"NotesAreSynced", Defect::kNotesNotSynced, crash_while_the_other_is_away},
-                      Rule{"FormerMembersHaveNothing", Defect::kFormerMemberBelieved, member_again},
-                      Rule{"LaterRecordsHold", Defect::kOldRecordBelieved, restored_meta_store},
-                      Rule{"FencesAreCopied", Defect::kFencesNotCopied, return_without_the_meta_server}),
+    ::testing::Values(MirrorRule{"OwnCopyLast", Defect::kOwnCopyFirst, read_before_it_is_mirrored},
+                      MirrorRule{"EpochChecked", Defect::kEpochUnchecked, late_change},
+                      MirrorRule{"LeaseShorterThanGrace", Defect::kLongLease, stale_read},
+                      MirrorRule{"JoiningIsNotServing", Defect::kJoiningServes, return_with_changes},
+                      MirrorRule{"NotesGoAfterTheSync", Defect::kLogDroppedEarly, crash_after_the_notes_went},
+                      MirrorRule{"ReturnersNotesCount", Defect::kReturnerForgotten, change_that_one_member_has},
+                      MirrorRule{"ListsAreSynced", Defect::kNotesNotSynced, crash_of_the_only_copy},
+                      MirrorRule{"NotesAreSynced", Defect::kNotesNotSynced, crash_while_the_other_is_away},
+                      MirrorRule{"FormerMembersHaveNothing", Defect::kFormerMemberBelieved, member_again},
+                      MirrorRule{"LaterRecordsHold", Defect::kOldRecordBelieved, restored_meta_store},
+                      MirrorRule{"FencesAreCopied", Defect::kFencesNotCopied, return_without_the_meta_server}),
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

@@ -54,7 +54,8 @@ wire::BeaconAnswer MirrorMember::answer_beacon(const rpc::Call& call, const wire
   MirrorGroup* const group = host_.learn(beacon.record);
   if (group == nullptr) return answer;
   answer.flags = flags_of(*group);
-  if (group->accusing || group->is_primary() || beacon.term == 0) return answer;
+  const bool accuses = group->accusing && !planted(Defect::kLateAcknowledgment);
+  if (accuses || group->is_primary() || beacon.term == 0) return answer;
   group->heard = parts_.executor.now();
   if (beacon.term == group->term_taken) group->taken.done_below(beacon.done_below);
   if ((answer.flags & wire::BeaconAnswer::kFresh) != 0) return answer;
@@ -100,7 +101,8 @@ MirrorGroup* MirrorMember::accepting(const rpc::Call& call, TargetId id, std::ui
   if (planted(Defect::kEpochUnchecked)) return group;
   why = MirrorVerdict::kOld;
   const bool absent = group->state_of(group->self) == MemberState::kAbsent;
-  if (group->accusing || epoch < group->accepted || group->fresh) return nullptr;
+  const bool accuses = group->accusing && !planted(Defect::kLateAcknowledgment);
+  if (accuses || epoch < group->accepted || group->fresh) return nullptr;
   if (epoch == group->accepted && (group->is_primary() || absent)) return nullptr;
   why = MirrorVerdict::kNotYet;
   if (group->accepting || epoch > group->accepted || epoch < group->record.epoch) return nullptr;
@@ -111,8 +113,9 @@ MirrorGroup* MirrorMember::accepting(const rpc::Call& call, TargetId id, std::ui
 
 /// Receives the message of bulk data that comes with a forwarded write.
 job::Task<Result<flow::PooledBuffer>> MirrorMember::receive(const rpc::Call& call, std::uint64_t bytes) {
+  flow::BufferPool& pool = planted(Defect::kClientsBuffers) ? parts_.pool : pool_;
   SPATE_CO_TRY(flow::PooledBuffer buffer,
-               co_await pool_.acquire(ClientId(), std::max(bytes, flow::kMinUnitBytes), call.stop));
+               co_await pool.acquire(ClientId(), std::max(bytes, flow::kMinUnitBytes), call.stop));
   const std::shared_ptr<wire::BulkSeals> seals = call.peer->bulk_seals;
   wire::BulkSeals::Code code{};
   const MutableByteView room = buffer.view().first(bytes);

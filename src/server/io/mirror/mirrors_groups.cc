@@ -129,7 +129,7 @@ job::Task<Result<void>> Mirrors::accept_now(MirrorGroup& group, DataGroup record
     const std::shared_ptr<PrimaryTerm> term = std::move(group.term);
     co_await term->end();
   }
-  std::ignore = co_await group.taken.quiet().wait();
+  if (!planted(Defect::kEpochBeforeEnd)) std::ignore = co_await group.taken.quiet().wait();
   const auto placed = co_await take_place(group, record);
   if (!placed) {
     group.accepting = false;

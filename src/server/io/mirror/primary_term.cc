@@ -38,6 +38,7 @@ Error too_few_copies(const MirrorGroup& group) {
 /// The range that the change concerns: the hull of its extents, or the whole datafile.
 RangeLocks::Range range_of(const trove::BytestreamRequest& request) {
   using trove::BytestreamOp;
+  if (planted(Defect::kOverlapsUnordered)) return {0, 0};
   if (request.op == BytestreamOp::kTruncate || request.op == BytestreamOp::kRemove) return {};
   RangeLocks::Range range{~std::uint64_t{0}, 0};
   for (const Extent& extent : request.extents) {
