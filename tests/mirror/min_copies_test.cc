@@ -68,6 +68,28 @@ class MinCopiesTest : public ::testing::Test {
     return answered;
   }
 
+  struct Lost {
+    ServerId primary;
+    ServerId backup;
+  };
+  /// Nothing from the primary reaches the backup any more, while the record still says that two serve. The backup does
+  /// not reach the meta server: otherwise it might lead, and the primary would not answer for that reason.
+  Lost lose_the_backup() {
+    const Lost lost{mirrors_.primary_of(*file_), mirrors_.backup_of(*file_)};
+    world().fabric().links().partition_one_way(lost.primary.value, lost.backup.value, true);
+    mirrors_.cut(lost.backup, kMetaServer, true);
+    world().run_for(1s);  // so that the next call waits until the record is changed, and is not sent again before
+    return lost;
+  }
+  void expect_left_out(const Lost& lost) {
+    EXPECT_EQ(mirrors_.primary_of(*file_), lost.primary) << "another server leads; this tests nothing";
+    EXPECT_FALSE(mirrors_.group_of(*file_).is_whole()) << "the backup is not left out; this tests nothing";
+  }
+  void heal(const Lost& lost) {
+    world().fabric().links().partition_one_way(lost.primary.value, lost.backup.value, false);
+    mirrors_.cut(lost.backup, kMetaServer, false);
+  }
+
   MirrorWorld mirrors_;
   ClientProcess& writer_;
   ClientProcess& reader_;
@@ -96,20 +118,28 @@ TEST_F(MinCopiesTest, APlantedDefectIsFound) {
   EXPECT_TRUE(answered_without(mirrors_.backup_of(*file_))) << "the test does not see that the rule is missing";
 }
 
-/// The backup is lost while the primary waits for it: the record says that two serve when the write begins.
 TEST_F(MinCopiesTest, AWriteWhoseSecondCopyIsLostOnTheWayIsNotAnswered) {
-  const ServerId primary = mirrors_.primary_of(*file_);
-  const ServerId backup = mirrors_.backup_of(*file_);
-  world().fabric().links().partition_one_way(primary.value, backup.value, true);
+  const Lost lost = lose_the_backup();
   const auto pending = begin_call(writer_, file_->write(0, two_));
   world().run_for(kLongEnough);
   EXPECT_FALSE(pending->has_value()) << "a write is answered with one copy";
+  expect_left_out(lost);
   expect_read(one_);
-  world().fabric().links().partition_one_way(primary.value, backup.value, false);
+  heal(lost);
   EXPECT_OK(end_call(world(), pending));
   ASSERT_TRUE(mirrors_.become_whole()) << "a group lacks a copy";
   EXPECT_EQ(mirrors_.differences(), "");
   expect_read(two_);
+}
+
+TEST_F(MinCopiesTest, AnFsyncWhoseSecondCopyIsLostOnTheWayIsNotAnswered) {
+  const Lost lost = lose_the_backup();
+  const auto pending = begin_call(writer_, file_->sync());
+  world().run_for(kLongEnough);
+  EXPECT_FALSE(pending->has_value()) << "an fsync is answered with one copy";
+  expect_left_out(lost);
+  heal(lost);
+  EXPECT_OK(end_call(world(), pending));
 }
 
 TEST_F(MinCopiesTest, AnFsyncWaitsToo) {
