@@ -5,6 +5,7 @@
 #include "base/expect.h"
 #include "coord/etcd/etcd_coordinator.h"
 #include "coord/etcd/etcd_fixture.h"
+#include "job/deadline.h"
 #include "job/gate.h"
 
 namespace spate::coord {
@@ -167,7 +168,8 @@ TEST_F(EtcdServiceTest, AMemberThatSaysNothingDoesNotHoldUpTheList) {
   options.timeout = options.look_timeout = std::chrono::hours(1);
   coordinator_ = std::make_unique<EtcdCoordinator>(options, executor_);
   members_->pause(0);
-  const auto voters = executor_.run(coordinator_->list({}));
+  job::DeadlineScope limit(executor_, clock_.now() + kStart, {});  // so that the test fails instead of hanging
+  const auto voters = executor_.run(coordinator_->list(limit.token()));
   ASSERT_OK(voters);
   EXPECT_EQ(voters->size(), 3U);
   members_->resume(0);
