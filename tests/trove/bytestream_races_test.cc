@@ -92,10 +92,10 @@ TEST_P(BytestreamTest, ReadsDuringTruncatesSeeOldBytesOrZeros) {
     for (std::size_t i = 0; i < outs.size(); ++i) {
       const BytestreamCompletion& done = wait(*reads[i].first);
       ASSERT_EQ(done.status, Errc::kOk);
-      for (std::size_t at = 0; at < done.bytes; ++at) {
-        const std::byte want = data[reads[i].second + at];
-        ASSERT_THAT(outs[i][at], ::testing::AnyOf(want, std::byte{0})) << "at " << at;
-      }
+      // One assertion a read, not one a byte: there are millions of bytes.
+      std::size_t at = 0;
+      while (at < done.bytes && (outs[i][at] == data[reads[i].second + at] || outs[i][at] == std::byte{0})) ++at;
+      ASSERT_EQ(at, done.bytes) << "here it is neither the old byte nor a zero";
     }
     wait_all();
   }
