@@ -104,7 +104,8 @@ class RandomSchedule : public Bmi {
     if (world_->traits().virtual_time) world_->wait({});
   }
   std::uint64_t runs(std::uint64_t in_virtual_time) const {
-    return world_->traits().virtual_time ? in_virtual_time : 25;
+    if (world_->traits().virtual_time) return in_virtual_time;
+    return thorough() ? 25 : 12;
   }
 
   // Steps that are compared with the model.

@@ -73,4 +73,7 @@ const std::vector<Subject>& subjects();
 /// Why `test` need not hold for `subject`. Empty when it must hold.
 std::string_view exclusion(std::string_view subject, std::string_view test);
 
+/// Whether scripts/test-long runs the suite: more moments and seeds, and subjects that differ little from others.
+bool thorough();
+
 }  // namespace spate::bmi::conformance
