@@ -160,7 +160,8 @@ int main(int argc, char** argv) {
     return printed ? 0 : fail(printed.error());
   }
   std::optional<fuse::ServerDescriptors> descriptors;
-  if (!words.empty() && words[0].starts_with("--serve=")) {
+  const bool drains = !words.empty() && words[0].starts_with("--drain=");
+  if (drains || (!words.empty() && words[0].starts_with("--serve="))) {
     auto parsed = fuse::parse_server_descriptors(words[0].substr(8));
     if (!parsed) return fail(parsed.error());
     descriptors = *std::move(parsed);
@@ -182,6 +183,7 @@ int main(int argc, char** argv) {
   const auto logging = open_log(*options);
   if (!logging) return fail(logging.error());
   if (options->verbose) std::ignore = log::set_level("", log::Level::debug);
+  if (drains) return fuse::drain(*options, *std::move(descriptors));
   if (descriptors) return fuse::serve(*options, *std::move(descriptors));
   if (!options->foreground) return keep_in_background(*options, words);
   return supervise(*options, words, [] {});

@@ -130,7 +130,32 @@ Result<void> run_server(const MountOptions& options, const ServerDescriptors& de
   return {};
 }
 
+job::Task<Unit> resume_session(client::Client& client) {
+  client.session().resume();
+  co_return Unit();
+}
+
+Result<void> run_drain(const MountOptions& options, const ServerDescriptors& descriptors) {
+  MountOptions impatient = options;
+  impatient.soft = true;
+  SPATE_TRY(const auto handover, client::HandoverState::open(descriptors.handover.get()));
+  SPATE_TRY(const auto gather, gather_memory(options, descriptors.gather));
+  SPATE_TRY(const auto process, open_client(impatient, {*handover, nullptr, gather.get()}));
+  Mount mount{impatient, *process, process->client().cluster().options().credential, *handover};
+  process->run([](client::Client& c) { return resume_session(c); });
+  if (gather != nullptr) send_inherited(mount, *gather);
+  return {};
+}
+
 }  // namespace
+
+int drain(const MountOptions& options, ServerDescriptors descriptors) {
+  const auto drained = run_drain(options, descriptors);
+  if (drained) return 0;
+  SPATE_LOG("fuse", error, "gathered writes cannot be drained directory={} error={}", options.directory,
+            drained.error().message());
+  return 1;
+}
 
 Result<ServerDescriptors> parse_server_descriptors(std::string_view text) {
   std::vector<UniqueFd> descriptors;

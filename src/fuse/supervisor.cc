@@ -22,6 +22,8 @@ constexpr std::size_t kMostCrashes = 5;  // the most crashes that a mount surviv
 constexpr Duration kCrashSpan = std::chrono::seconds(60);
 /// How long to wait for the server's end. After an orderly unmount the server ends by itself; see KernelSession.
 constexpr Duration kEndTimeout = std::chrono::seconds(12);
+/// How long a server may take to send what was gathered, before the mount is given up.
+constexpr Duration kDrainTimeout = std::chrono::seconds(30);
 constexpr const char* kOwnProgram = "/proc/self/exe";
 
 }  // namespace
@@ -64,8 +66,9 @@ Result<void> Supervisor::start(const std::string& program) {
   control_.reset(ends[0]);
   UniqueFd theirs(ends[1]);
   serving_ = false;
-  SPATE_TRY(server_, host_.start_server(program, std::move(theirs)));
-  if (device_) return send_message(control_.get(), MessageKind::kDevice, "", device_.get());
+  const bool drains = !given_up_why_.empty();
+  SPATE_TRY(server_, host_.start_server(program, std::move(theirs), drains));
+  if (device_ && !drains) return send_message(control_.get(), MessageKind::kDevice, "", device_.get());
   return {};
 }
 
@@ -165,6 +168,11 @@ void Supervisor::on_server_end(int status) {
     if (unmounter_ < 0) end(status_);
     return;
   }
+  if (!given_up_why_.empty()) {
+    SPATE_LOG("fuse", info, "gathered writes of the mount {} directory={} how=\"{}\"",
+              done ? "were drained" : "were not all drained", options_.directory, described(status));
+    return give_up(given_up_why_);
+  }
   if (done || (device_ && host_.is_over(device_.get()))) return end(0);
   if (!served_) return end(WIFEXITED(status) ? WEXITSTATUS(status) : 1);  // the server has printed why
   if (serving_ && WIFEXITED(status) && WEXITSTATUS(status) == kHandedOver) {
@@ -189,9 +197,19 @@ void Supervisor::on_crash(const std::string& how) {
   }
   if (crashes_.size() >= kMostCrashes) {
     const auto span = std::chrono::duration_cast<std::chrono::seconds>(kCrashSpan);
-    return give_up(fmt::format("it crashed {} times in {} s", crashes_.size(), span.count()));
+    return drain(fmt::format("it crashed {} times in {} s", crashes_.size(), span.count()));
   }
   start_successor();
+}
+
+/// Another process sends what the servers have gathered. It reads no request of the kernel, so it does not meet the one
+/// that may have killed them.
+void Supervisor::drain(std::string why) {
+  if (!host_.gathers()) return give_up(why);
+  given_up_why_ = std::move(why);
+  kill_at_ = clock_.now() + kDrainTimeout;
+  const auto started = start(kOwnProgram);
+  if (!started) give_up(given_up_why_);
 }
 
 /// Starts another server after the serving one has handed over or was killed. An upgrade continues.
@@ -204,6 +222,8 @@ void Supervisor::start_successor() {
 /// Gives up the mount. From then on programs get ENOTCONN.
 void Supervisor::give_up(const std::string& why) {
   SPATE_LOG("fuse", error, "the mount is given up directory={} why=\"{}\"", options_.directory, why);
+  for (const std::string& left : host_.left_gathered())
+    SPATE_LOG("fuse", error, "gathered writes are lost {} error=\"the mount is given up\"", left);
   if (options_.foreground)
     std::fprintf(stderr, "spate-mount: the mount %s is given up: %s\n", options_.directory.c_str(), why.c_str());
   answer(MessageKind::kFailed, why);

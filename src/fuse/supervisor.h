@@ -49,6 +49,7 @@ class Supervisor {
   void on_server_end(int status);
   void on_crash(const std::string& how);
   void start_successor();
+  void drain(std::string why);
   void on_caller();
   void on_request();
   void ask_server();
@@ -80,6 +81,7 @@ class Supervisor {
   bool served_ = false;   // some server has served
   bool can_resend_ = false;
   bool stopping_ = false;
+  std::string given_up_why_;  // not empty once a server drains: why the mount is given up then
   bool ended_ = false;
   int status_ = 0;
   MonoTime kill_at_ = MonoTime::never();

@@ -62,8 +62,10 @@ class FakeHost final : public SupervisorHost {
     return ended;
   }
 
-  Result<pid_t> start_server(const std::string& program, UniqueFd control) override {
+  Result<pid_t> start_server(const std::string& program, UniqueFd control, bool drains) override {
     SPATE_CHECK(server < 0);  // one at a time
+    SPATE_CHECK(!drained_);   // nothing is served after that
+    drained_ = drains;
     SPATE_CHECK(program == "/proc/self/exe" || looked_at_.contains(program));
     if (std::exchange(fails, false)) return Errc::kTryAgain;
     server = ++last_;
@@ -72,6 +74,11 @@ class FakeHost final : public SupervisorHost {
   }
   void kill_server(pid_t child) override {
     if (child == server) end_server(SIGKILL);  // otherwise it has ended already, which was not reported yet
+  }
+  bool gathers() const override { return true; }
+  std::vector<std::string> left_gathered() override {
+    SPATE_CHECK(server < 0);
+    return {};
   }
   Result<void> check_program(const std::string& program) override {
     SPATE_CHECK(program.starts_with('/'));
@@ -144,6 +151,7 @@ class FakeHost final : public SupervisorHost {
   pid_t last_ = 100;
   bool mounted_ = false;
   bool unmounted_ = false;
+  bool drained_ = false;
   sockaddr_un address_{};
   socklen_t address_size_ = 0;
 };

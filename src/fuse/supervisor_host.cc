@@ -16,6 +16,7 @@
 #include <csignal>
 #include <cstdlib>
 
+#include "client/session/gather_memory.h"
 #include "fuse/control.h"
 
 namespace spate::fuse {
@@ -82,9 +83,9 @@ std::optional<SupervisorHost::Ended> SystemHost::next_ended() {
 }
 
 /// Runs in the child between fork and exec.
-void SystemHost::become_server(const std::string& program, int control) {
+void SystemHost::become_server(const std::string& program, int control, bool drains) {
   let_signals_through();
-  std::string descriptors = fmt::format("--serve={},{}", control, handover_.get());
+  std::string descriptors = fmt::format("{}={},{}", drains ? "--drain" : "--serve", control, handover_.get());
   if (gather_) descriptors += fmt::format(",{}", gather_.get());
   for (const int fd : {control, handover_.get(), gather_.get()}) ::fcntl(fd, F_SETFD, 0);
   std::vector<std::string> words{"spate-mount", descriptors};
@@ -96,11 +97,21 @@ void SystemHost::become_server(const std::string& program, int control) {
   ::_exit(127);
 }
 
-Result<pid_t> SystemHost::start_server(const std::string& program, UniqueFd control) {
+Result<pid_t> SystemHost::start_server(const std::string& program, UniqueFd control, bool drains) {
   const pid_t server = ::fork();
   if (server < 0) return errno_error(errno, "fork");
-  if (server == 0) become_server(program, control.get());
+  if (server == 0) become_server(program, control.get(), drains);
   return server;
+}
+
+std::vector<std::string> SystemHost::left_gathered() {
+  std::vector<std::string> left;
+  if (!gather_) return left;
+  const auto memory = client::GatherMemory::open(gather_.get(), 0);
+  if (!memory) return left;
+  for (const client::GatherMemory::Piece* const piece : (*memory)->inherited())
+    left.push_back(client::GatherMemory::text(*piece));
+  return left;
 }
 
 void SystemHost::kill_server(pid_t server) { ::kill(server, SIGKILL); }

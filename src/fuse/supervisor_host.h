@@ -40,9 +40,14 @@ class SupervisorHost {
   /// A child that has ended. Each one is returned once.
   virtual std::optional<Ended> next_ended() = 0;
 
-  /// Starts a server of the mount as a child; `control` is its socket to the supervisor.
-  virtual Result<pid_t> start_server(const std::string& program, UniqueFd control) = 0;
+  /// Starts a server of the mount as a child; `control` is its socket to the supervisor. `drains`: it does not serve,
+  /// but sends what was gathered, gives back the session, and ends.
+  virtual Result<pid_t> start_server(const std::string& program, UniqueFd control, bool drains) = 0;
   virtual void kill_server(pid_t server) = 0;
+  /// Whether servers of this mount may gather writes.
+  virtual bool gathers() const = 0;
+  /// The gathered writes that no server process has sent, for people. Call it while there is no server.
+  virtual std::vector<std::string> left_gathered() = 0;
   /// Whether `program` can continue this mount. Waits for its answer for up to 10 s.
   virtual Result<void> check_program(const std::string& program) = 0;
 
@@ -72,8 +77,10 @@ class SystemHost final : public SupervisorHost {
   int signals() const override { return signals_.get(); }
   int next_signal() override;
   std::optional<Ended> next_ended() override;
-  Result<pid_t> start_server(const std::string& program, UniqueFd control) override;
+  Result<pid_t> start_server(const std::string& program, UniqueFd control, bool drains) override;
   void kill_server(pid_t server) override;
+  bool gathers() const override { return static_cast<bool>(gather_); }
+  std::vector<std::string> left_gathered() override;
   Result<void> check_program(const std::string& program) override;
   Result<UniqueFd> mount(const std::string& mount_options) override;
   bool is_over(int device) override;
@@ -85,7 +92,7 @@ class SystemHost final : public SupervisorHost {
   struct Deleter {
     void operator()(fuse_session* session) const { fuse_session_destroy(session); }
   };
-  [[noreturn]] void become_server(const std::string& program, int control);
+  [[noreturn]] void become_server(const std::string& program, int control, bool drains);
 
   const MountOptions& options_;
   const std::vector<std::string> words_;

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A mount gathers small writes while its processes and the io servers are killed, and while it is upgraded. Nothing that was acknowledged is
-lost, and nothing is there twice. If supervisor and server are killed together, all that was synced is there, and a prefix of the rest."""
+lost, and nothing is there twice, also when the mount is given up after five crashes. If supervisor and server are killed together, all that was synced is there, and a prefix of the rest."""
 import os
 import signal
 
-from cluster import Cluster, check, wait_until
+from cluster import Cluster, alive, check, wait_until
 from gathering import IN_A_FILE, Mount, Writer, mounts_of, upgrade
 
 
@@ -27,8 +27,9 @@ def end(mount, writers, other):
     check(mount.number("gathered_requests_lost") == 0, "gathered requests have failed: " + mount.log())
 
 
-def kill_server(mount):
-    mount.waits_with_gathered()
+def kill_server(mount, waits=True):
+    if waits:
+        mount.waits_with_gathered()
     before, = mount.kill("server")
     wait_until(lambda: mount.server() != before, "another process serves the mount", 60)
 
@@ -75,6 +76,23 @@ def without_supervisor(mount, other):
         writer.compare(other.path, "acknowledged")
 
 
+def crashes_too_often(mount, other):
+    """After the fifth crash another process sends what was gathered, and the mount ends."""
+    for _ in range(4):
+        kill_server(mount, waits=False)
+    writers = start(mount, ["crash0", "crash1"], may_fail=True)
+    mount.waits_with_gathered()
+    supervisor = mount.number("supervisor")
+    mount.kill("server")
+    for writer in writers:
+        writer.end()
+        writer.compare(other.path, "acknowledged")
+    wait_until(lambda: not alive(supervisor), "the supervisor ends", 60)
+    for words in "gathered writes of the mount were drained", "the mount is given up", "were taken over":
+        check(words in mount.log(), "the log does not say \"%s\":\n%s" % (words, mount.log()))
+    check("gathered writes are lost" not in mount.log(), "something is lost:\n" + mount.log())
+
+
 def both(mount, other):
     writers = start(mount, ["both0", "both1"], step=300, may_fail=True)
     wait_until(lambda: all(writer.told()[1] > 0 for writer in writers), "each writer has synced", 60)
@@ -91,7 +109,7 @@ with Cluster(io=2, env={"SPATE_META_SESSION_LEASE": "4 s"}) as cluster, mounts_o
     cluster.up()
     other = Mount(cluster, "other")
     mounts.append(other)
-    for test in (lambda m: under_load(cluster, m, other), lambda m: without_supervisor(m, other), lambda m: both(m, other)):
+    for test in (lambda m: under_load(cluster, m, other), lambda m: without_supervisor(m, other), lambda m: crashes_too_often(m, other), lambda m: both(m, other)):
         gathers = Mount(cluster, "gathers%d" % len(mounts), "gather")
         mounts.append(gathers)
         gathers.is_ready()
