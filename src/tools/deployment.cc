@@ -189,6 +189,7 @@ Result<config::FileSystemConfig> planned_config(const DeploymentPlan& plan, FsId
   config.fs.client_key_file = keys[0];
   config.fs.server_key_file = keys[1];
   config.defaults.replicas = plan.replicas;
+  config.defaults.min_copies = plan.min_copies;
   if (plan.shm) config.flow.bypass = config.client.bypass = config::Bypass::kWrite;
   const std::uint32_t count = plan.meta_servers + (plan.metas_elsewhere.empty() ? plan.io_servers : 0);
   for (std::uint32_t number = 1; number <= count; ++number) {

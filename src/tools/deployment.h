@@ -28,6 +28,7 @@ struct DeploymentPlan {
   std::string host = "127.0.0.1";  // this machine in the servers' addresses
   std::string rack = {};           // of this machine; empty: not known
   std::uint32_t replicas = 1;      // of new files, 1..kMaxReplicas
+  std::uint32_t min_copies = 1;    // that a write to a mirrored file needs, 1..kMaxReplicas
   config::TroveKind trove = config::TroveKind::kAuto;
   bool tls = false;  // tcp+tls:// addresses, encrypted under the file system's keys
   bool shm = false;  // shared memory addresses as well: clients on this machine use them, and datafiles by themselves

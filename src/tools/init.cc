@@ -27,6 +27,7 @@ struct InitOptions {
   std::string storage;
   std::optional<std::uint64_t> port;
   std::optional<std::uint64_t> replicas;
+  std::optional<std::uint64_t> min;
   std::optional<std::uint64_t> metrics;
   std::string rack;  // of this machine; empty: not known
   std::string meta;  // other machines with meta servers: HOST[:PORT],...
@@ -137,12 +138,13 @@ Result<DeploymentPlan> plan_of(const Context& context, const InitOptions& option
   SPATE_TRY(std::ignore, check_rack(options.rack));
   plan.rack = options.rack;
   plan.replicas = static_cast<std::uint32_t>(options.replicas.value_or(1));
+  plan.min_copies = static_cast<std::uint32_t>(options.min.value_or(1));
   if (options.port) plan.first_port = static_cast<std::uint32_t>(*options.port);
   SPATE_TRY(plan.metas_elsewhere, metas_of(options.meta));
   if (!plan.metas_elsewhere.empty()) plan.etcd_members = 1;
   SPATE_TRY(const FolderState state, inspect_folder(plan.folder));
   if (state == FolderState::kDeployment) {
-    const bool alone = options.host.empty() && !options.port && !options.replicas && !options.tls &&
+    const bool alone = options.host.empty() && !options.port && !options.replicas && !options.min && !options.tls &&
                        options.meta.empty() && options.rack.empty();
     if (alone && plan.settings.empty()) return plan;
     if (!options.meta.empty())
@@ -198,14 +200,24 @@ int add_io_server(Context& context, const std::string& folder, const std::string
   return code;
 }
 
+/// What is wrong with the numbers of copies; empty: nothing.
+std::string wrong_copies(const InitOptions& options) {
+  const auto fits = [](std::optional<std::uint64_t> n) { return !n || (*n >= 1 && *n <= kMaxReplicas); };
+  if (!fits(options.replicas)) return fmt::format("--replicas takes 1 to {}", kMaxReplicas);
+  if (!fits(options.min)) return fmt::format("--min takes 1 to {}", kMaxReplicas);
+  // Without --replicas, directories may get copies by `spate policy` later.
+  if (options.replicas && options.min && *options.min > *options.replicas)
+    return fmt::format("--min {} is more than --replicas {}", *options.min, *options.replicas);
+  return {};
+}
+
 int run_init(Context& context, const InitOptions& options) {
   if (!context.fs.empty()) return context.usage("init takes --storage instead of --fs");
   if (options.storage.empty()) return context.usage("init takes --storage DIR, a folder for this machine's data");
   if (options.port && (*options.port == 0 || *options.port > 65534)) return context.usage("--port takes 1 to 65534");
   if (options.port && !options.meta.empty() && *options.port > 65532)
     return context.usage("--port takes 1 to 65532 with --meta: etcd has the third and the fourth port");
-  if (options.replicas && (*options.replicas < 1 || *options.replicas > kMaxReplicas))
-    return context.usage(fmt::format("--replicas takes 1 to {}", kMaxReplicas));
+  if (const std::string wrong = wrong_copies(options); !wrong.empty()) return context.usage(wrong);
   if (options.host.find_first_of("/ \t\n\"") != std::string::npos || options.host.ends_with(':'))
     return context.usage("HOST is a name or an address of this machine");
   const auto plan = plan_of(context, options);
@@ -242,6 +254,7 @@ Command make_init() {
       {"--storage", "the folder for this machine's data; required", &options->storage},
       {"--port", "first TCP port (7400, or the next ones that are free)", &options->port},
       {"--replicas", "copies of each new file's data, on different io servers (1)", &options->replicas},
+      {"--min", "copies that a write to such a file needs; with fewer, writes wait (1)", &options->min},
       {"--meta", "other machines that get meta servers when they join: HOST[:PORT],... (none); needs etcd-server",
        &options->meta},
       {"--rack", "the rack of this machine, for copies in different racks (not known)", &options->rack},

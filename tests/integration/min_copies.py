@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A minimum of two copies: with one of two io servers away, writes wait and reads go on, and the writes are completed when the server is
-back. The same for the names with one of two meta servers away (skipped where there is no etcd: SPATE_ETCD names it, else the PATH)."""
+back; `spate init --min` makes a file system in which that holds for all files. The same for the names with one of two meta servers away
+(skipped where there is no etcd: SPATE_ETCD names it, else the PATH)."""
 import json
 import os
 import shutil
@@ -56,6 +57,20 @@ def data_wait(fs):
     fs.fsck()
 
 
+def init_sets_it(fs):
+    fs.dir = fs.root + "/spate"  # `spate init` makes the file system there
+    words = ["init", "127.0.0.1", "--storage", fs.root, "--port", str(fs.port), "--replicas", "2"]
+    for wrong, why in (("3", "--min 3 is more than --replicas 2"), ("9", "--min takes 1 to 8"), ("0", "--min takes 1 to 8")):
+        told = fs.fails(*words, "--min", wrong)
+        check(why in told, "init --min %s: %s" % (wrong, told))
+    fs.spate(*words, "-q", "--min", "2")
+    fs.seen.update(fs.pids().values())
+    told = json.loads(fs.spate("policy", "--json", "get", "spate:/"))
+    check((told[0]["replicas"], told[0]["min"]) == (2, 2), "policy get after init: %s" % told)
+    told = fs.fails("init", "--storage", fs.root, "--min", "1")
+    check("holds a file system already" in told, "init of a file system that exists: %s" % told)
+
+
 def up(fs):
     fs.spate("up", "-q", "--dir", fs.dir, "--meta", str(METAS), "--io", "1", "--port", str(fs.port))
     fs.seen.update(fs.pids().values())
@@ -99,6 +114,8 @@ def names_wait(fs):
 if __name__ == "__main__":
     with Cluster(io=2) as cluster:
         data_wait(cluster)
+    with Cluster(io=1) as cluster:
+        init_sets_it(cluster)
     if os.environ.get("SPATE_ETCD") or shutil.which("etcd"):
         with Cluster(io=METAS) as cluster:
             cluster.port = free_ports(METAS + 1 + 2 * VOTES)
