@@ -32,14 +32,15 @@ Result<Attributes> attributes_of(Mount& mount, fuse_req_t request, fuse_ino_t in
 
 /// Replies with attributes that the kernel may keep. False: it may keep none, and no reply was sent.
 bool reply_copy(Mount& mount, fuse_req_t request, fuse_ino_t inode) {
-  if (mount.copies == nullptr) return false;
   const auto copy = mount.process.client().cluster().attributes().copy_attributes(Handle(inode));
-  if (copy) reply_attributes(request, copy->attributes, seconds_of(copy->good_for));
-  return copy.has_value();
+  if (!copy) return false;
+  const double timeout = mount.brief_copies != nullptr ? BriefCopies::kTimeout : seconds_of(copy->good_for);
+  reply_attributes(request, copy->attributes, timeout);
+  return true;
 }
 
-/// The kernel keeps attributes only from the answer to this request. It ignores the attributes if a notification in the
-/// meantime made it drop its copy.
+/// With attr_cache=kernel, the kernel keeps attributes only from the answer to this request. It ignores the attributes
+/// if a notification in the meantime made it drop its copy.
 void getattr(fuse_req_t request, fuse_ino_t inode, fuse_file_info*) {
   Mount& mount = this_mount();
   if (reply_copy(mount, request, inode)) return;

@@ -172,6 +172,7 @@ void create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode
   const Attributes attributes = file->file->attributes();
   if (mount.gathers && !temporary) mount.names.note(attributes.handle, where.start, name);
   fuse_entry_param entry = to_entry(attributes);
+  let_keep_briefly(mount, entry);
   if (!temporary) entry.entry_timeout = name_timeout(mount, where, attributes.handle);
   remember(mount, *std::move(file), flags, info);
   const bool drops = info->keep_cache == 0;

@@ -2,29 +2,20 @@
 #include "fuse/kernel_copies.h"
 
 #include <fcntl.h>
-#include <linux/fuse.h>
 #include <pthread.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <utility>
 
+#include "fuse/kernel_notices.h"
 #include "log/log.h"
 
 namespace spate::fuse {
 namespace {
 
-// Since protocol 7.44, so this machine's header may lack it. libfuse 3.14 does not know it either.
-constexpr std::int32_t kNotifyNewEpoch = 8;
 constexpr auto kBusyPause = std::chrono::milliseconds(10);
-
-/// The kernel's fuse_notify_inval_inode_out after the header of every message.
-struct DropAttributes {
-  fuse_out_header header;
-  fuse_notify_inval_inode_out what;
-};
 
 }  // namespace
 
@@ -32,16 +23,17 @@ KernelCopies::KernelCopies(client::HandoverState& handover) : handover_(handover
 
 KernelCopies::~KernelCopies() { end(); }
 
-/// False: the kernel does not know such messages, or the mount is gone.
-bool KernelCopies::tell_kernel(const void* message, std::size_t size) {
+/// Calls `tell`, which returns an errno, until the kernel takes the message. False: the kernel does not know such
+/// messages, or the mount is gone.
+template <typename Tell>
+bool KernelCopies::tell_kernel(Tell tell) {
   for (bool said = false;;) {
-    if (::write(device_.get(), message, size) == static_cast<ssize_t>(size)) return true;
-    if (errno == EINTR) continue;
+    const int error = tell();
     // The kernel has no copy of an object that it does not know.
-    if (errno == ENOENT) return true;
-    if (errno == EINVAL || errno == ENODEV || errno == ENOTCONN || errno == EBADF || errno == EPERM) return false;
+    if (error == 0 || error == ENOENT) return true;
+    if (error == EINVAL || error == ENODEV || error == ENOTCONN || error == EBADF || error == EPERM) return false;
     if (!std::exchange(said, true))
-      SPATE_LOG("fuse", error, "the kernel cannot be told what to drop error={}", std::strerror(errno));
+      SPATE_LOG("fuse", error, "the kernel cannot be told what to drop error={}", std::strerror(error));
     {
       const std::lock_guard lock(mutex_);
       if (ended_) return false;
@@ -51,20 +43,11 @@ bool KernelCopies::tell_kernel(const void* message, std::size_t size) {
 }
 
 bool KernelCopies::new_epoch() {
-  fuse_out_header message{};
-  message.len = sizeof(message);
-  message.error = kNotifyNewEpoch;
-  return tell_kernel(&message, sizeof(message));
+  return tell_kernel([this] { return tell_new_epoch(device_.get()); });
 }
 
-/// Does not drop pages, because these are checked at open.
 void KernelCopies::drop_in_kernel(Handle object) {
-  DropAttributes message{};
-  message.header.len = sizeof(message);
-  message.header.error = FUSE_NOTIFY_INVAL_INODE;
-  message.what.ino = object.value;
-  message.what.off = -1;
-  std::ignore = tell_kernel(&message, sizeof(message));
+  std::ignore = tell_kernel([this, object] { return tell_drop_attributes(device_.get(), object); });
 }
 
 Result<void> KernelCopies::begin(int device) {

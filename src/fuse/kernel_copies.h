@@ -47,7 +47,8 @@ class KernelCopies final : public client::Copies {
   void work();
   void drop_all_there_is(std::unique_lock<std::mutex>& lock);
   bool anything_to_drop() const { return names_ || !attributes_.empty(); }
-  bool tell_kernel(const void* message, std::size_t size);
+  template <typename Tell>
+  bool tell_kernel(Tell tell);
   void drop_in_kernel(Handle object);
   void drop_whatever_it_has();
   bool new_epoch();

@@ -153,6 +153,7 @@ KernelSession::~KernelSession() {
     std::_Exit(0);  // everything that was acknowledged is on the servers, except what the log says
   }
   if (mount_.copies != nullptr) mount_.copies->end();
+  if (mount_.brief_copies != nullptr) mount_.brief_copies->end();
   mount_.process.run([this](client::Client&) { return let_executor_call(false); });
   mount_.workers = nullptr;
 }

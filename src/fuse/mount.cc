@@ -64,12 +64,21 @@ double name_timeout(Mount& mount, const wire::NamePath& where, Handle object) {
   return seconds_of(mount.process.client().cluster().attributes().copy_name(where.start, where.path, object));
 }
 
-/// The kernel never keeps the attributes of this answer, because they might make a new inode after the kernel was told
-/// to drop its copy of the object. See getattr().
+void let_keep_briefly(Mount& mount, fuse_entry_param& entry) {
+  if (mount.brief_copies == nullptr) return;
+  const auto copy = mount.process.client().cluster().attributes().copy_attributes(Handle(entry.ino));
+  if (!copy) return;
+  entry.attr = to_stat(copy->attributes);
+  entry.attr_timeout = BriefCopies::kTimeout;
+}
+
+/// The kernel never keeps the attributes of this answer for long, because they might make a new inode after the kernel
+/// was told to drop its copy of the object. See getattr().
 void reply_entry(Mount& mount, fuse_req_t request, const wire::NamePath& where, const Result<Attributes>& found) {
   if (!found) return reply_error(request, found.error());
   if (mount.gathers) mount.names.note(found->handle, where.start, where.path);
   fuse_entry_param entry = to_entry(*found);
+  let_keep_briefly(mount, entry);
   entry.entry_timeout = name_timeout(mount, where, found->handle);
   answer([&] { return fuse_reply_entry(request, &entry); });
 }

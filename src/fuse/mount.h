@@ -12,6 +12,7 @@
 #include "assembly/client_process.h"
 #include "client/file/cached_pages.h"
 #include "fuse/async_releases.h"
+#include "fuse/brief_copies.h"
 #include "fuse/closing_files.h"
 #include "fuse/current_request.h"
 #include "fuse/file_names.h"
@@ -38,7 +39,8 @@ struct Mount {
   assembly::ClientProcess& process;
   Credential credential;  // the session's credential
   client::HandoverState& handover;
-  KernelCopies* copies = nullptr;                                                   // null: the kernel keeps nothing
+  KernelCopies* copies = nullptr;                                                   // with attr_cache=kernel
+  BriefCopies* brief_copies = nullptr;                                              // without
   std::shared_ptr<OpenFiles> shared_files = std::make_shared<OpenFiles>(handover);  // closes may outlive the mount
   OpenFiles& files = *shared_files;
   OpenDirectories directories{handover.first_number()};
@@ -96,6 +98,8 @@ wire::NamePath child(fuse_ino_t parent, const char* name);
 constexpr double seconds_of(Duration span) { return std::chrono::duration<double>(span).count(); }
 struct stat to_stat(const Attributes& attributes);
 fuse_entry_param to_entry(const Attributes& attributes);
+/// Lets the kernel keep the entry's attributes for a tick, if a lease permits that.
+void let_keep_briefly(Mount& mount, fuse_entry_param& entry);
 /// Replies with the object of a name, which the kernel keeps if it may. `mount` is a parameter because the request may
 /// be gone.
 void reply_entry(Mount& mount, fuse_req_t request, const wire::NamePath& where, const Result<Attributes>& found);

@@ -47,7 +47,7 @@ Result<std::unique_ptr<client::GatherMemory>> gather_memory(const MountOptions& 
 /// The parts of a mount that its client uses and does not own.
 struct Kept {
   client::HandoverState& handover;
-  KernelCopies* copies = nullptr;
+  client::Copies* copies = nullptr;
   client::GatherMemory* gather = nullptr;
 };
 
@@ -104,11 +104,17 @@ Result<void> run_server(const MountOptions& options, const ServerDescriptors& de
   SPATE_TRY(const UniqueFd signals, block_signals());
   SPATE_TRY(const auto handover, client::HandoverState::open(descriptors.handover.get()));
   KernelCopies copies(*handover);
-  KernelCopies* const used_copies = options.kernel_keeps_attributes ? &copies : nullptr;
+  KernelCopies* const kept_copies = options.kernel_keeps_attributes ? &copies : nullptr;
+  const SystemClock clock;
+  BriefCopies brief(clock, handover->inherited());
+  BriefCopies* const brief_copies = options.kernel_keeps_attributes ? nullptr : &brief;
+  client::Copies* const used_copies =
+      brief_copies != nullptr ? static_cast<client::Copies*>(brief_copies) : kept_copies;
   SPATE_TRY(const auto gather, gather_memory(options, descriptors.gather));
   SPATE_TRY(const auto process, open_client(options, {*handover, used_copies, gather.get()}));
   const int control = descriptors.control.get();
-  Mount mount{options, *process, process->client().cluster().options().credential, *handover, used_copies};
+  Mount mount{options,   *process,    process->client().cluster().options().credential,
+              *handover, kept_copies, brief_copies};
   SPATE_TRY(UniqueFd device, wait_for_device(mount, control));
   SPATE_TRY(auto taken, take_device(mount, std::move(device)));
   mount.read_only.emplace(options.read_only, device_of_mount(options.directory));
@@ -116,9 +122,8 @@ Result<void> run_server(const MountOptions& options, const ServerDescriptors& de
   mount.gathers = gather != nullptr && can_resend(mount);
   if (gather != nullptr) send_inherited(mount, *gather);
   if (mount.gathers) name_gathered(mount);
-  if (used_copies != nullptr) {
-    SPATE_TRY(std::ignore, used_copies->begin(fuse_session_fd(taken.get())));
-  }
+  const int kernel = fuse_session_fd(taken.get());
+  SPATE_TRY(std::ignore, kept_copies != nullptr ? kept_copies->begin(kernel) : brief_copies->begin(kernel));
   // Not earlier: the answer to the kernel's first request sets the readahead.
   if (!handover->inherited()) ask_for_readahead(options.directory, options.readahead);
   KernelSession session(mount, std::move(taken));

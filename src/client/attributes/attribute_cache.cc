@@ -164,14 +164,20 @@ std::optional<AttributeCache::Copy> AttributeCache::copy_attributes(Handle objec
   if (!options_.on || !copies_.possible()) return std::nullopt;
   const std::lock_guard lock(mutex_);
   const auto found = walk({object, {}, 0});
-  if (!found || found->nothing || !found->object->reply->attributes.size_known) return std::nullopt;
+  if (!found || found->nothing) return std::nullopt;
+  Attributes attributes = found->object->reply->attributes;
+  if (!attributes.size_known) {
+    const wire::DataSummary* const data = copies_.brief() ? found->object->written_data() : nullptr;
+    if (data == nullptr) return std::nullopt;
+    complete(attributes, *data);
+  }
   const MonoTime now = clock_.now();
   const Duration good_for = copy_time(*found->object, now);
   if (good_for == Duration(0)) return std::nullopt;
   if (!copies_.export_attributes(object, now + good_for + lease_ / 5)) return std::nullopt;
   ++counters_.hits;
   ++counters_.copied;
-  return Copy{found->object->reply->attributes, good_for};
+  return Copy{attributes, good_for};
 }
 
 Duration AttributeCache::copy_name(Handle directory, std::string_view name, Handle object) {

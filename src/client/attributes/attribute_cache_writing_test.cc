@@ -5,6 +5,17 @@
 namespace spate::client {
 namespace {
 
+/// Keeps copies that end by themselves soon.
+class BriefHolder final : public Copies {
+ public:
+  bool takes_names() const override { return false; }
+  bool brief() const override { return true; }
+  bool begin_attributes(Handle, MonoTime) override { return true; }
+  void drop_attributes(Handle) override {}
+  void drop_names() override {}
+  bool when_dropped(UniqueFunction<void()>) override { return false; }
+};
+
 class SoleWriterCacheTest : public AttributeCacheTest {
  protected:
   static wire::GrantedObject written_file() {
@@ -189,6 +200,21 @@ TEST_F(SoleWriterCacheTest, OnlyTheServerAnswersTheModeOfASetuidFile) {
   }
   EXPECT_EQ(size(), std::nullopt);
   EXPECT_FALSE(cache.find({kFile, {}, 0})) << "its mode, too";
+}
+
+TEST_F(SoleWriterCacheTest, CopiesThatEndSoonHaveItsSize) {
+  BriefHolder holder;
+  AttributeCache copied{{true, 1000, &holder}, clock};
+  {
+    OwnChange change(copied, plan_of(creation()));
+    change.end({true, {kDirectory, kFile}, {{kDirectory, "f"}}}, granted(1, {written_file()}), {kFile, true});
+  }
+  copied.begin_writing(kFile);
+  EXPECT_EQ(copied.copy_attributes(kFile), std::nullopt) << "a write is under way";
+  copied.end_writing(kFile, data(5000, 1));
+  const auto copy = copied.copy_attributes(kFile);
+  ASSERT_NE(copy, std::nullopt);
+  EXPECT_EQ(copy->attributes.size, 5000U);
 }
 
 }  // namespace

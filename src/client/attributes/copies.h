@@ -20,6 +20,9 @@ class Copies {
 
   /// Whether copies of names can be taken back. If not, the cache gives away no copies of names.
   virtual bool takes_names() const = 0;
+  /// Whether a copy ends by itself within some milliseconds. Such copies may be given of a file that this client
+  /// writes.
+  virtual bool brief() const { return false; }
   /// The cache is about to give away a copy of the object's attributes, for use until `until` at the latest. False: it
   /// must not do that.
   virtual bool begin_attributes(Handle object, MonoTime until) = 0;

@@ -25,6 +25,7 @@ class ExportedCopies {
   explicit ExportedCopies(Copies* copies) : copies_(copies) {}
 
   bool possible() const { return copies_ != nullptr; }
+  bool brief() const { return copies_ != nullptr && copies_->brief(); }
   bool takes_names() const { return copies_ != nullptr && copies_->takes_names(); }
 
   /// False: the attributes must not be given away.

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// BriefCopies: the attributes that the kernel keeps for one tick of its clock (attr_cache=mount).
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <unordered_set>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/unique_fd.h"
+#include "client/attributes/copies.h"
+
+namespace spate::fuse {
+
+/// While the kernel walks along a path it asks for each name, and then for the attributes of what it has found, to
+/// check rights, although the answer to the name brought them. A tick (1 to 10 ms) is enough to spare the second
+/// question. The promise of attr_cache=kernel holds: before a lease is returned the kernel has dropped its copy, or the
+/// copy's time is over.
+///
+/// Life cycle: construct -> begin() -> end(), after the last request. Before begin() nothing is copied.
+class BriefCopies final : public client::Copies {
+ public:
+  /// How long the kernel may keep the attributes of an answer, seconds: it rounds that up to a tick.
+  static constexpr double kTimeout = 1e-6;
+
+  /// `inherited`: an earlier process served the mount, so the kernel may have copies. `clock` outlives this object.
+  BriefCopies(const Clock& clock, bool inherited);
+  ~BriefCopies() override;
+  BriefCopies(const BriefCopies&) = delete;
+  BriefCopies& operator=(const BriefCopies&) = delete;
+
+  /// Call it once. `device`: /dev/fuse, of which this object makes a descriptor of its own.
+  Result<void> begin(int device);
+  /// Waits until the kernel has no copies. Call it before the leases are given up. It may be called more than once.
+  void end();
+
+  bool takes_names() const override { return false; }
+  bool brief() const override { return true; }
+  /// `until` does not matter, since a copy ends by itself long before.
+  bool begin_attributes(Handle object, MonoTime until) override;
+  void drop_attributes(Handle object) override;
+  void drop_names() override {}
+  bool when_dropped(UniqueFunction<void()> then) override;
+
+ private:
+  bool may_have_copy(Handle object) const { return recent_.contains(object) || earlier_.contains(object); }
+  void forget_old(MonoTime now);
+  void work();
+
+  const Clock& clock_;
+  UniqueFd device_;  // set before the thread starts
+  std::thread thread_;
+  mutable std::mutex mutex_;  // guards all members below
+  std::condition_variable wake_;
+  // Objects of which the kernel may have a copy: those of the last second or so, and those of the second before.
+  std::unordered_set<Handle> recent_, earlier_;
+  MonoTime recent_since_;
+  MonoTime uncertain_until_;  // until then the kernel may have copies that it was not told to drop
+  std::vector<UniqueFunction<void()>> waiting_;
+  bool begun_ = false;
+  bool ended_ = false;
+};
+
+}  // namespace spate::fuse
