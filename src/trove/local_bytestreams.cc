@@ -2,8 +2,29 @@
 #include "trove/local_bytestreams.h"
 
 #include "trove/pieces.h"
+#include "trove/sparse.h"
 
 namespace spate::trove {
+namespace {
+
+bool takes_room(const BytestreamRequest& request) {
+  return request.op == BytestreamOp::kWrite || request.op == BytestreamOp::kAllocate ||
+         request.op == BytestreamOp::kCopy;
+}
+
+/// Whether the device has room for those bytes of the extents that have no place on it yet. An overwrite needs none,
+/// nor does a write into reserved space.
+bool fits(LocalTarget& target, const BytestreamRequest& request) {
+  const Result<DatafileStore::Datafile> datafile = target.store().open(request.id, false);
+  if (!datafile && datafile.code() != Errc::kNotFound) return true;  // the operation itself will report what is wrong
+  std::uint64_t missing = 0;
+  for (const Extent& extent : request.extents)
+    missing += datafile ? missing_bytes((*datafile)->fd(), extent) : extent.size;
+  const auto space = target.space();
+  return missing == 0 || !space || missing <= space->free_bytes;
+}
+
+}  // namespace
 
 QueuedOp::QueuedOp(const BytestreamRequest& posted, const BytestreamCompletion& begun)
     : extents(posted.extents.begin(), posted.extents.end()),
@@ -36,20 +57,14 @@ bool LocalBytestreams::has_room(std::uint64_t bytes) {
   return true;
 }
 
+Errc LocalBytestreams::check(const BytestreamRequest& request) const {
+  const Errc status = check_request(request);
+  if (status != Errc::kOk || !request.direct) return status;
+  return fit_for_direct(request, target_->direct().alignment) ? Errc::kOk : Errc::kInvalidArgument;
+}
+
 bool LocalBytestreams::complete_now(const BytestreamRequest& request, BytestreamCompletion& done) {
-  done.status = check_request(request);
-  if (done.status != Errc::kOk) return true;
-  const bool takes_room =
-      request.op == BytestreamOp::kWrite || request.op == BytestreamOp::kAllocate || request.op == BytestreamOp::kCopy;
-  if (takes_room && !has_room(total_size(request.extents))) {
-    done.status = Errc::kNoSpace;
-    return true;
-  }
-  if (request.direct) {
-    if (!fit_for_direct(request, target_->direct().alignment)) done.status = Errc::kInvalidArgument;
-    return done.status != Errc::kOk;
-  }
-  if (options_.inline_limit_bytes == 0) return false;
+  if (request.direct || options_.inline_limit_bytes == 0) return false;
   const bool moves_bytes = request.op == BytestreamOp::kRead || request.op == BytestreamOp::kWrite;
   if (moves_bytes && total_size(request.extents) > options_.inline_limit_bytes) return false;
   if (!target_->in_memory()) return try_execute(target_->store(), target_->abilities(), request, done);
@@ -60,9 +75,13 @@ bool LocalBytestreams::complete_now(const BytestreamRequest& request, Bytestream
 bool LocalBytestreams::post(const BytestreamRequest& request, void* user, BytestreamCompletion& done) {
   done = BytestreamCompletion{};
   done.user = user;
-  if (complete_now(request, done)) return true;
+  done.status = check(request);
+  if (done.status != Errc::kOk) return true;
+  const bool may_not_fit = takes_room(request) && !has_room(total_size(request.extents));
+  if (!may_not_fit && complete_now(request, done)) return true;
   auto op = std::make_unique<QueuedOp>(request, done);
-  start(op);
+  op->if_it_fits = may_not_fit;
+  if (!may_not_fit) start(op);
   if (op != nullptr) run_on_threads(std::move(op));
   return false;
 }
@@ -73,7 +92,11 @@ void LocalBytestreams::run_on_threads(std::unique_ptr<QueuedOp> op) {
     ++on_threads_;
   }
   target_->workers().run([this, op = std::move(op)] {
-    execute(target_->store(), op->request, op->done);
+    if (op->if_it_fits && !fits(*target_, op->request)) {
+      op->done.status = Errc::kNoSpace;
+    } else {
+      execute(target_->store(), op->request, op->done);
+    }
     queue_.push(std::move(op->done));
     ended_on_thread();
   });

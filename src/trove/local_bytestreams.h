@@ -29,6 +29,7 @@ struct QueuedOp {
   std::vector<MutableByteView> memory;
   BytestreamRequest request;
   BytestreamCompletion done;
+  bool if_it_fits = false;  // the device may have no room for it
 };
 
 /// See Bytestreams for the contract, the life cycle and the threads. The destructor waits for the operations that
@@ -66,6 +67,7 @@ class LocalBytestreams : public Bytestreams {
   NotifyQueue<BytestreamCompletion>& queue() { return queue_; }
 
  private:
+  Errc check(const BytestreamRequest& request) const;
   bool complete_now(const BytestreamRequest& request, BytestreamCompletion& done);
   bool has_room(std::uint64_t bytes);
   void ended_on_thread();

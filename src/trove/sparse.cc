@@ -2,11 +2,17 @@
 #include "trove/sparse.h"
 
 #include <fcntl.h>
+#include <linux/fiemap.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstddef>
+#include <optional>
 
 #include "base/retried.h"
 
@@ -100,7 +106,49 @@ Errc reach(int fd, std::uint64_t end) {
                                                                                            : errc_from_errno(errno);
 }
 
+/// As missing_bytes(); nothing if the file system does not report extents.
+std::optional<std::uint64_t> missing_by_extents(int fd, const Extent& range) {
+  constexpr unsigned kMost = 32;  // extents of one answer
+  const std::uint64_t end = range.offset + range.size;
+  std::uint64_t placed = 0;
+  for (std::uint64_t at = range.offset; at < end;) {
+    alignas(fiemap) std::array<std::byte, sizeof(fiemap) + kMost * sizeof(fiemap_extent)> raw{};
+    auto* const map = reinterpret_cast<fiemap*>(raw.data());
+    map->fm_start = at;
+    map->fm_length = end - at;
+    map->fm_extent_count = kMost;
+    if (::ioctl(fd, FS_IOC_FIEMAP, map) != 0) return std::nullopt;
+    const auto* const extents = reinterpret_cast<const fiemap_extent*>(raw.data() + offsetof(fiemap, fm_extents));
+    for (unsigned i = 0; i < map->fm_mapped_extents; ++i) {
+      const std::uint64_t first = std::max(at, std::uint64_t{extents[i].fe_logical});
+      const std::uint64_t last = std::min(end, std::uint64_t{extents[i].fe_logical + extents[i].fe_length});
+      const bool moves = (extents[i].fe_flags & (FIEMAP_EXTENT_SHARED | FIEMAP_EXTENT_ENCODED)) != 0;
+      if (first < last && !moves) placed += last - first;
+      at = std::max(at, last);
+    }
+    if (map->fm_mapped_extents < kMost) break;
+  }
+  return range.size - placed;
+}
+
 }  // namespace
+
+std::uint64_t missing_bytes(int fd, const Extent& range) {
+  if (const auto missing = missing_by_extents(fd, range)) return *missing;
+  constexpr std::uint64_t kPage = 4096;
+  const std::uint64_t end = range.offset + range.size;
+  std::uint64_t missing = 0;
+  for (std::uint64_t at = range.offset; at < end;) {
+    const Result<std::uint64_t> data = next(fd, at, SEEK_DATA);
+    const std::uint64_t data_at = data ? std::min(end, *data) : end;
+    missing += data_at - at;
+    if (data_at == end) break;
+    const Result<std::uint64_t> hole = next(fd, data_at, SEEK_HOLE);
+    // The end of the file counts as a hole, wherever in its page it lies.
+    at = hole ? std::min(end, (*hole + kPage - 1) / kPage * kPage) : end;
+  }
+  return missing;
+}
 
 Errc find_data_ranges(int fd, std::uint64_t from, std::size_t max_ranges, BytestreamCompletion& done) {
   done.complete_to = from;

@@ -10,6 +10,11 @@ namespace spate::trove {
 /// counts as data if the local file system does not report holes. May block.
 Errc find_data_ranges(int fd, std::uint64_t from, std::size_t max_ranges, BytestreamCompletion& done);
 
+/// How many bytes of the range have no place on the device yet, so that writing them takes room there. Space that was
+/// reserved has its place where the file system reports extents (FIEMAP); on tmpfs, it counts as missing until it is
+/// written. Blocks that another file shares need a new place. May block.
+std::uint64_t missing_bytes(int fd, const Extent& range);
+
 /// The source of a copy. `fd` -1: a hole.
 struct CopySource {
   int fd = -1;

@@ -51,11 +51,21 @@ def full_disk(fs):
         fs.spate("down", "-q")
 
 
+def expect_equal_copies(fs, when):
+    """All servers count, and have the same bytes."""
+    state = health(fs)
+    check(state["groups"] > 0 and state["degraded"] == 0, "%s: a group lacks a copy: %s" % (when, state))
+    for server in range(2, 2 + fs.io):
+        check("is left out" not in fs.log(server), "%s: a server has been left out: %s" % (when, fs.log(server)))
+    fs.spate("fsck", "--contents")
+
+
 def fill_one_copy(fs, target):
     files, half_written = fill(fs)
     check(free(target) < 8 * MIB, "the disk is not full: %d bytes are free" % free(target))
     check("the device is full" in fs.log(BAD), "the log does not say so:\n" + fs.log(BAD))
     expect_content(fs, files, "when one copy's disk is full")
+    expect_equal_copies(fs, "after a write that did not fit")
     fs.run("rm", half_written)  # a part of the file that did not fit may be there
     for turn in range(2):
         gone = [files.popitem()[0] for _ in range(2)]

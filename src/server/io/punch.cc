@@ -56,7 +56,7 @@ job::Task<Result<void>> punch_slot(PunchWork& work, std::size_t index) {
     const Place place{slot.target, slot.term};
     const auto done = co_await change_at(place, request, {}, work.asker, work.active.token());
     if (!done) {
-      note_if_full(work.parts, *slot.target, done.code());
+      if (slot.term == nullptr) note_if_full(work.parts, *slot.target, done.code());
       co_return done.error();
     }
   }

@@ -148,7 +148,7 @@ job::Task<Result<void>> write_slot(WriteWork& work, std::size_t index) {
     stat = co_await write_bulk(work, index);
   }
   if (!stat) {
-    note_if_full(work.parts, *slot.target, stat.code());
+    if (slot.term == nullptr) note_if_full(work.parts, *slot.target, stat.code());
     co_return std::move(stat).error();
   }
   if (!*stat) {

@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "trove/pieces.h"
+#include "trove/sparse.h"
 
 namespace spate::trove {
 namespace {
@@ -28,21 +29,6 @@ std::uint64_t pages_touched(std::span<const Extent> extents) {
   return bytes;
 }
 
-/// Pages of [begin, end) that have no memory yet, bytes. Both are multiples of the page.
-std::uint64_t missing_in(int fd, std::uint64_t begin, std::uint64_t end) {
-  std::uint64_t missing = 0;
-  while (begin < end) {
-    const off_t data = ::lseek(fd, static_cast<off_t>(begin), SEEK_DATA);
-    const std::uint64_t data_at = data < 0 ? end : std::min(end, static_cast<std::uint64_t>(data));
-    missing += data_at - begin;
-    if (data_at == end) break;
-    const off_t hole = ::lseek(fd, static_cast<off_t>(data_at), SEEK_HOLE);
-    // The end of the file counts as a hole, wherever in its page it lies.
-    begin = hole < 0 ? end : std::min(end, page_up(static_cast<std::uint64_t>(hole)));
-  }
-  return missing;
-}
-
 /// Pages that a write of these extents would add, bytes; each counted once.
 std::uint64_t pages_missing(int fd, std::span<const Extent> extents) {
   std::vector<Extent> sorted(extents.begin(), extents.end());
@@ -53,7 +39,7 @@ std::uint64_t pages_missing(int fd, std::span<const Extent> extents) {
     if (extent.size == 0) continue;
     const std::uint64_t begin = std::max(seen_to, page_down(extent.offset));
     const std::uint64_t end = page_up(extent.offset + extent.size);
-    if (begin < end) missing += missing_in(fd, begin, end);
+    if (begin < end) missing += missing_bytes(fd, {begin, end - begin});
     seen_to = std::max(seen_to, end);
   }
   return missing;

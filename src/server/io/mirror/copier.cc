@@ -10,8 +10,21 @@
 namespace spate::io {
 namespace {
 
-constexpr std::size_t kBatch = 1024;         // copies that wait for their turn
-constexpr std::uint64_t kPiece = 64 * 1024;  // of a region: it is data or a hole
+constexpr std::size_t kBatch = 1024;  // copies that wait for their turn
+/// Pieces of a region are data or holes. To a member that serves, a hole is sent for each piece of zeros that may be
+/// one in its copy: a copy on a full device could not take zeros in its place. 1 KiB is the smallest block of ext4.
+constexpr std::uint64_t kPiece = 1024;
+/// A member that returns gets fewer and larger pieces.
+constexpr std::uint64_t kPieceOfReturn = 64 * 1024;
+
+/// Appends the range to `ranges`, or to the last one if it continues that one.
+void append(std::vector<wire::MirrorRange>& ranges, wire::MirrorRange range) {
+  if (!ranges.empty() && ranges.back().offset + ranges.back().size == range.offset) {
+    ranges.back().size += range.size;
+  } else {
+    ranges.push_back(range);
+  }
+}
 
 bool is_zero(ByteView data) {
   return data.empty() || (data[0] == std::byte{0} && std::memcmp(data.data(), data.data() + 1, data.size() - 1) == 0);
@@ -51,7 +64,7 @@ job::Task<Result<void>> MirrorCopier::sync_returned(MirrorFollowerPtr follower, 
   const Forwarder::Running running(forwarder_);
   wire::MirrorForwardRequest request = forwarder_.message(datafile, wire::MirrorChange::kSync);
   request.number = running.number();
-  auto told = co_await forwarder_.tell(request, {}, follower);
+  auto told = co_await forwarder_.tell_copy(request, {}, follower);
   co_return told;
 }
 
@@ -107,7 +120,7 @@ job::Task<Result<void>> MirrorCopier::copy_from(DatafileId datafile, std::uint64
     wire::MirrorForwardRequest cut = forwarder_.message(datafile, wire::MirrorChange::kTruncate);
     cut.number = running.number();
     cut.size = offset;
-    SPATE_CO_TRY(std::ignore, co_await forwarder_.tell(cut, {}, only));
+    SPATE_CO_TRY(std::ignore, co_await forwarder_.tell_copy(cut, {}, only));
   }
   const flow::Asker background(ClientId(), wire::Priority::kBackground);
   for (look.size = offset;;) {
@@ -140,7 +153,7 @@ job::Task<Result<void>> MirrorCopier::copy_hole(DatafileId datafile, std::uint64
   wire::MirrorForwardRequest punch = forwarder_.message(datafile, wire::MirrorChange::kPunch);
   punch.number = running.number();
   punch.extents.push_back({begin, end - begin});
-  auto told = co_await forwarder_.tell(punch, {}, only);
+  auto told = co_await forwarder_.tell_copy(punch, {}, only);
   co_return told;
 }
 
@@ -165,21 +178,22 @@ job::Task<Result<void>> MirrorCopier::copy_range(DatafileId datafile, Extent ran
   wire::MirrorForwardRequest write = forwarder_.message(datafile, wire::MirrorChange::kWrite);
   wire::MirrorForwardRequest punch = forwarder_.message(datafile, wire::MirrorChange::kPunch);
   Bytes data;
-  for (std::uint64_t at = 0; at < got.bytes; at += kPiece) {
-    const ByteView piece = ByteView(content).subspan(at, std::min(kPiece, got.bytes - at));
+  const std::uint64_t most = only == nullptr ? kPiece : kPieceOfReturn;
+  for (std::uint64_t at = 0; at < got.bytes; at += most) {
+    const ByteView piece = ByteView(content).subspan(at, std::min(most, got.bytes - at));
     if (is_zero(piece)) {
-      punch.extents.push_back({range.offset + at, piece.size()});
+      append(punch.extents, {range.offset + at, piece.size()});
     } else {
-      write.extents.push_back({range.offset + at, piece.size()});
+      append(write.extents, {range.offset + at, piece.size()});
       data.insert(data.end(), piece.begin(), piece.end());
     }
   }
-  for (wire::MirrorForwardRequest* const request : {&write, &punch}) {
+  for (wire::MirrorForwardRequest* const request : {&punch, &write}) {  // the holes make room
     if (request->extents.empty()) continue;
     const Forwarder::Running running(forwarder_);
     request->number = running.number();
     const ByteView of_write = request == &write ? ByteView(data) : ByteView();
-    SPATE_CO_TRY(std::ignore, co_await forwarder_.tell(*request, of_write, only));
+    SPATE_CO_TRY(std::ignore, co_await forwarder_.tell_copy(*request, of_write, only));
   }
   if (only != nullptr) host_.pace().copied(data.size());
   if (only != nullptr) note_copied(1);
@@ -210,7 +224,7 @@ job::Task<Result<void>> MirrorCopier::settle(DatafileId datafile, MirrorFollower
   }
   const Forwarder::Running running(forwarder_);
   request.number = running.number();
-  auto told = co_await forwarder_.tell(request, {}, only);
+  auto told = co_await forwarder_.tell_copy(request, {}, only);
   co_return told;
 }
 

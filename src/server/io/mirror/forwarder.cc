@@ -65,27 +65,39 @@ bool Forwarder::counts(const MirrorFollower& follower) const {
   return follower.state == MemberState::kJoining && follower.follows && !follower.failed;
 }
 
-job::Task<Result<void>> Forwarder::tell(const wire::MirrorForwardRequest& request, ByteView data,
-                                        MirrorFollowerPtr only, TraceId trace) {
+job::Task<Result<void>> Forwarder::tell(const wire::MirrorForwardRequest& request, ByteView data, TraceId trace) {
+  const Message message{request, data, Refusal::kFails, trace};
+  auto told = co_await tell_members(message, nullptr);
+  co_return told;
+}
+
+job::Task<Result<void>> Forwarder::tell_copy(const wire::MirrorForwardRequest& request, ByteView data,
+                                             MirrorFollowerPtr only) {
+  const Message message{request, data, Refusal::kLeavesOut, {}};
+  auto told = co_await tell_members(message, only);
+  co_return told;
+}
+
+job::Task<Result<void>> Forwarder::tell_members(Message message, MirrorFollowerPtr only) {
   std::vector<MirrorFollowerPtr> all;
   for (const auto& [target, follower] : followers_) {
     if (counts(*follower) && (only == nullptr || only == follower)) all.push_back(follower);
   }
   if (all.size() == 1) {
-    auto told = co_await tell_one(all.front(), request, data, trace);
+    auto told = co_await tell_one(all.front(), message);
     co_return told;
   }
   std::vector<job::Task<Result<void>>> tasks;
-  for (const MirrorFollowerPtr& follower : all) tasks.push_back(tell_one(follower, request, data, trace));
+  for (const MirrorFollowerPtr& follower : all) tasks.push_back(tell_one(follower, message));
   auto told = co_await job::run_all(parts_.executor, std::move(tasks));
   co_return told;
 }
 
-job::Task<Result<void>> Forwarder::tell_one(MirrorFollowerPtr follower, const wire::MirrorForwardRequest& request,
-                                            ByteView data, TraceId trace) {
+job::Task<Result<void>> Forwarder::tell_one(MirrorFollowerPtr follower, Message message) {
+  const ByteView data = message.data;
   const MonoTime deadline = parts_.executor.now() + host_.timing().stalled;
   while (counts(*follower)) {
-    wire::MirrorForwardRequest mine = request;
+    wire::MirrorForwardRequest mine = message.request;
     mine.epoch = group_.record.epoch;
     mine.done_below = done_below();
     MirrorBulk bulk(host_.peers().network(), data);
@@ -94,7 +106,7 @@ job::Task<Result<void>> Forwarder::tell_one(MirrorFollowerPtr follower, const wi
     options.priority = wire::Priority::kControl;
     options.stop = follower->gone;
     options.reply_room = kForwardRoom;
-    options.trace = trace;
+    options.trace = message.trace;
     const bool in_bulk = data.size() > wire::kMirrorInlineBytes;
     if (in_bulk) mine.bulk_bytes = data.size();
     if (in_bulk) options.bulk = &bulk;
@@ -105,8 +117,9 @@ job::Task<Result<void>> Forwarder::tell_one(MirrorFollowerPtr follower, const wi
     if (!counts(*follower)) break;  // may have changed
     if (reply && reply->verdict == wire::MirrorVerdict::kDone) {
       if (reply->status == Errc::kOk) co_return Result<void>();
-      if (is_refusal(reply->status) && follower->state != MemberState::kJoining) co_return Error(reply->status);
-      co_await evict(follower, "it could not make a change");
+      const bool refuses = is_refusal(reply->status) && follower->state != MemberState::kJoining;
+      if (refuses && message.refusal == Refusal::kFails) co_return Error(reply->status);
+      co_await evict(follower, refuses ? "its copy cannot be made equal" : "it could not make a change");
     } else if (reply) {
       if (reply->verdict != wire::MirrorVerdict::kNotYet) host_.contradicted();
       const auto slept = co_await parts_.executor.sleep(kAskAgain, follower->gone);

@@ -88,6 +88,9 @@ using MirrorFollowers = std::map<TargetId, MirrorFollowerPtr>;
 /// Whether a member that answers so keeps its place: it is not at fault, and the change fails.
 bool is_refusal(Errc status);
 
+/// What becomes of a serving member that refuses a change: the change fails, or the member becomes absent.
+enum class Refusal : std::uint8_t { kFails, kLeavesOut };
+
 /// Numbers the changes of one term and sends them to the other members. A member that does not answer, or cannot make
 /// a change, becomes absent.
 ///
@@ -135,9 +138,11 @@ class Forwarder {
 
   /// A request without a number and an epoch: the caller sets the former, tell() the latter.
   wire::MirrorForwardRequest message(DatafileId datafile, wire::MirrorChange change) const;
-  /// Sends the change to all other members, or to `only` if it is not null. Fails with the failure of a member.
-  job::Task<Result<void>> tell(const wire::MirrorForwardRequest& request, ByteView data, MirrorFollowerPtr only,
-                               TraceId trace = {});
+  /// Sends the change to all other members. Fails with the refusal of a member.
+  job::Task<Result<void>> tell(const wire::MirrorForwardRequest& request, ByteView data, TraceId trace = {});
+  /// Sends a part of this member's copy to all other members, or to `only` if it is not null. A member that refuses it
+  /// has another copy, and becomes absent.
+  job::Task<Result<void>> tell_copy(const wire::MirrorForwardRequest& request, ByteView data, MirrorFollowerPtr only);
   /// Whether a change waits for this member.
   bool counts(const MirrorFollower& follower) const;
   /// Gives a member up: a joining one has failed, any other is left out. Ends when the member is absent, or when this
@@ -147,8 +152,15 @@ class Forwarder {
   job::Task<void> leave_out(MirrorFollowerPtr follower, const char* why);
 
  private:
-  job::Task<Result<void>> tell_one(MirrorFollowerPtr follower, const wire::MirrorForwardRequest& request, ByteView data,
-                                   TraceId trace);
+  /// A change on its way to members.
+  struct Message {
+    const wire::MirrorForwardRequest& request;
+    ByteView data;
+    Refusal refusal;
+    TraceId trace;
+  };
+  job::Task<Result<void>> tell_members(Message message, MirrorFollowerPtr only);
+  job::Task<Result<void>> tell_one(MirrorFollowerPtr follower, Message message);
 
   Parts& parts_;
   MirrorHost& host_;

@@ -5,6 +5,7 @@
 
 #include "job/deadline.h"
 #include "job/run_all.h"
+#include "server/io/full_target.h"
 #include "server/io/store.h"
 #include "server/io/sync.h"
 #include "server/io/target.h"
@@ -180,6 +181,7 @@ job::Task<Result<void>> carry_out_forward(Parts& parts, MirrorGroup& group, cons
     case MirrorChange::kSync: done = co_await sync_mirrored(parts, group, key.id, {}); break;
     default: done = co_await change_member_extents(work); break;
   }
+  if (!done) note_if_full(parts, group.target, done.code());
   co_return done;
 }
 

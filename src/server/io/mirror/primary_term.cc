@@ -10,6 +10,7 @@
 #include "log/fields.h"
 #include "log/log.h"
 #include "model/defect.h"
+#include "server/io/full_target.h"
 #include "server/io/mirror/member_changes.h"
 #include "server/io/target.h"
 
@@ -235,12 +236,13 @@ job::Task<Result<trove::BytestreamCompletion>> PrimaryTerm::change(trove::Bytest
   if (!request.memory.empty()) data = request.memory.front();
   Result<trove::BytestreamCompletion> own = Errc::kCancelled;
   if (planted(Defect::kOwnCopyFirst)) own = co_await run_op(group_.target, asker, request, {});
-  auto told = co_await forwarder_.tell(message, data, nullptr, asker.trace);
+  auto told = co_await forwarder_.tell(message, data, asker.trace);
   if (stopping_.stopped()) co_return not_primary(group_);
   // The member that completed the number of copies may have left while this waited for it.
   if (told && lacks_copies(group_)) told = too_few_copies(group_);
   if (told && !planted(Defect::kOwnCopyFirst)) own = co_await run_op(group_.target, asker, request, {});
   if (told && own) co_return own;
+  if (told) note_if_full(parts_, group_.target, own.code());
   // Some members may have changed their copies, others not.
   const Errc why = told ? own.code() : told.code();
   hold = RangeLocks::Hold();
@@ -252,30 +254,6 @@ job::Task<Result<trove::BytestreamCompletion>> PrimaryTerm::change(trove::Bytest
   co_return told ? own.error() : told.error();
 }
 
-/// Others may change the range while this waits for the whole datafile. Such changes are not lost, because they are
-/// made on all members.
-job::Task<Result<void>> PrimaryTerm::mend(DatafileId datafile, RangeLocks::Range range) {
-  for (;;) {
-    const RangeLocks::Range whole;
-    SPATE_CO_TRY(const RangeLocks::Hold hold, co_await locks_.take(datafile, whole, stopping_));
-    std::vector<ChangedRegion> regions;
-    const std::uint64_t first = range.begin / ChangedRegion::kBytes;
-    const std::uint64_t last = range.end == 0 ? 0 : (range.end - 1) / ChangedRegion::kBytes;
-    if (last - first >= ChangeLog::kMostOfOneChange) {
-      regions.push_back({datafile, true, first});
-    } else {
-      for (std::uint64_t r = first; r <= last; ++r) regions.push_back({datafile, false, r});
-    }
-    const auto copied = co_await copier_.copy_datafile(datafile, regions, nullptr);
-    if (copied || stopping_.stopped()) co_return copied;
-    if (copied.code() == Errc::kIoError) co_return copied;
-    // A member that does not even take this member's data becomes absent. Its return mends its copy.
-    for (const auto& [target, follower] : std::map<TargetId, MirrorFollowerPtr>(forwarder_.followers())) {
-      if (forwarder_.counts(*follower)) co_await forwarder_.evict(follower, "its copy cannot be made equal");
-    }
-  }
-}
-
 job::Task<Result<void>> PrimaryTerm::sync_mirrors(DatafileId datafile, TraceId trace) {
   SPATE_CO_TRY(std::ignore, check());
   if (lacks_copies(group_)) co_return too_few_copies(group_);
@@ -283,7 +261,7 @@ job::Task<Result<void>> PrimaryTerm::sync_mirrors(DatafileId datafile, TraceId t
   wire::MirrorForwardRequest request = forwarder_.message(datafile, wire::MirrorChange::kSync);
   request.number = running.number();
   std::vector<job::Task<Result<void>>> tasks;
-  tasks.push_back(forwarder_.tell(request, {}, nullptr, trace));
+  tasks.push_back(forwarder_.tell(request, {}, trace));
   // A member that is away, or lacks all data, is given what this member's notes and list name.
   if (!planted(Defect::kNotesNotSynced)) tasks.push_back(group_.log.make_durable());
   SPATE_CO_TRY(std::ignore, co_await job::run_all(parts_.executor, std::move(tasks)));
