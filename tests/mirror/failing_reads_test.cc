@@ -92,6 +92,50 @@ TEST_P(FailingReadsTest, IfNoCopyCanBeReadTheReadSoonFails) {
   expect_content();
 }
 
+/// The new primary has to make the copies of that change equal before it leads. It cannot, and no other copy is left.
+TEST_P(FailingReadsTest, IfNoCopyCanBeReadRightAfterAChangeTheReadSoonFails) {
+  const ServerId first = mirrors_.primary_of(*file_);
+  const ServerId second = mirrors_.backup_of(*file_);
+  EXPECT_OK(run(file_->write(0, content_)));
+  refuse_reads(first);
+  refuse_reads(second);
+  const MonoTime begun = mirrors_.world.now();
+  Bytes found(content_.size());
+  EXPECT_ERRC(run(file_->read(0, found)), Errc::kIoError);
+  EXPECT_LT(mirrors_.world.now() - begun, 10s) << "the read waits for a primary";
+  heal(first);
+  heal(second);
+  expect_content();
+  ASSERT_TRUE(mirrors_.become_whole()) << "a group lacks a copy";
+  EXPECT_EQ(mirrors_.differences(), "");
+}
+
+/// A third copy that can be read is found, though two primaries cannot read theirs.
+TEST(FailingReadsOfTwoTest, TheThirdCopyIsReadRightAfterAChange) {
+  WorldOptions options = mirror_options();
+  options.replicas = 3;
+  options.io_servers = 3;
+  MirrorWorld mirrors(options);
+  ClientProcess& client = mirrors.world.start_client();
+  client::NewObject object;
+  object.layout.slot_count = 1;
+  const auto file =
+      call(mirrors.world, client, client.client().create(client::path_from_root("f"), kMirrorOpen, object));
+  ASSERT_OK(file);
+  const Bytes content(kInlineBytes, std::byte{7});
+  ASSERT_OK(call(mirrors.world, client, (*file)->write(0, content)));
+  const ServerId good = mirrors.backup_of(**file);
+  for (const ServerId server : mirrors.world.servers()) {
+    if (server == kMetaServer || server == good) continue;
+    for (const BytestreamOp op : {BytestreamOp::kRead, BytestreamOp::kOpen})
+      mirrors.world.disks(server).targets.front()->faults().refuse(op, Errc::kIoError);
+  }
+  Bytes found(content.size());
+  ASSERT_OK(call(mirrors.world, client, (*file)->read(0, found)));
+  EXPECT_BYTES(found, content);
+  EXPECT_EQ(mirrors.primary_of(**file), good);
+}
+
 INSTANTIATE_TEST_SUITE_P(Each, FailingReadsTest, ::testing::Values(kInlineBytes, kBulkBytes),
                          [](const auto& info) { return info.param == kInlineBytes ? "Small" : "Large"; });
 

@@ -154,18 +154,7 @@ job::Task<void> PrimaryTerm::open(std::vector<ChangedRegion> doubtful, MonoTime 
   std::ranges::sort(doubtful);
   const auto repeated = std::ranges::unique(doubtful);
   doubtful.erase(repeated.begin(), repeated.end());
-  for (std::size_t i = 0; i < doubtful.size() && !stopping_.stopped();) {
-    const std::vector<ChangedRegion> one(1, doubtful[i]);
-    const RangeLocks::Range whole;
-    auto lock = co_await locks_.take(doubtful[i].datafile, whole, stopping_);
-    if (!lock) co_return;
-    const auto copied = co_await copier_.copy_datafile(doubtful[i].datafile, one, nullptr);
-    if (copied) ++i;
-    if (copied || stopping_.stopped()) continue;
-    SPATE_LOG("server/io", warn, "the copies of a datafile are not made equal yet group={} error={}", group_.id,
-              copied.error());
-    std::ignore = co_await parts_.executor.sleep(kOpenPause, stopping_);
-  }
+  co_await make_equal(doubtful);
   co_await acceptance_.wait_to_serve(serves_from);
   if (stopping_.stopped()) co_return;
   open_ = true;

@@ -110,6 +110,9 @@ class PrimaryTerm {
  private:
   wire::MirrorForwardRequest message_of(const trove::BytestreamRequest& request, const MirrorExtras& extras);
   job::Task<Result<void>> note(const trove::BytestreamRequest& request);
+  /// Makes the others' datafiles equal to this one's in these regions. If this member cannot read its own, another one
+  /// becomes the primary.
+  job::Task<void> make_equal(const std::vector<ChangedRegion>& doubtful);
   /// Makes the others' datafile equal to this one's where a change has failed.
   job::Task<Result<void>> mend(DatafileId datafile, RangeLocks::Range range);
   job::Task<void> step_down(Errc why);
