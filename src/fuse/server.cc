@@ -117,13 +117,14 @@ Result<void> run_server(const MountOptions& options, const ServerDescriptors& de
               *handover, kept_copies, brief_copies};
   SPATE_TRY(UniqueFd device, wait_for_device(mount, control));
   SPATE_TRY(auto taken, take_device(mount, std::move(device)));
+  // Before anything is sent: a recall is acknowledged when the copies of an earlier process are dropped.
+  const int kernel = fuse_session_fd(taken.get());
+  SPATE_TRY(std::ignore, kept_copies != nullptr ? kept_copies->begin(kernel) : brief_copies->begin(kernel));
   mount.read_only.emplace(options.read_only, device_of_mount(options.directory));
   // Without repeated calls a crash ends the mount, and with it what is gathered.
   mount.gathers = gather != nullptr && can_resend(mount);
   if (gather != nullptr) send_inherited(mount, *gather);
   if (mount.gathers) name_gathered(mount);
-  const int kernel = fuse_session_fd(taken.get());
-  SPATE_TRY(std::ignore, kept_copies != nullptr ? kept_copies->begin(kernel) : brief_copies->begin(kernel));
   // Not earlier: the answer to the kernel's first request sets the readahead.
   if (!handover->inherited()) ask_for_readahead(options.directory, options.readahead);
   KernelSession session(mount, std::move(taken));
