@@ -20,7 +20,8 @@ class FileNames {
   explicit FileNames(std::size_t most = 16384) : most_(most) {}
 
   void note(Handle object, Handle directory, std::string_view name);
-  /// The path below the mounted directory. What is not known of it is "inode N". Empty: not even the name is known.
+  /// The path below the mounted directory. "inode N" stands for a part that is not known. Empty: not even the name is
+  /// known.
   std::string path_of(Handle object) const;
 
  private:

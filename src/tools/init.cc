@@ -200,7 +200,7 @@ int add_io_server(Context& context, const std::string& folder, const std::string
   return code;
 }
 
-/// What is wrong with the numbers of copies; empty: nothing.
+/// Says what is wrong with the numbers of copies; empty: nothing.
 std::string wrong_copies(const InitOptions& options) {
   const auto fits = [](std::optional<std::uint64_t> n) { return !n || (*n >= 1 && *n <= kMaxReplicas); };
   if (!fits(options.replicas)) return fmt::format("--replicas takes 1 to {}", kMaxReplicas);

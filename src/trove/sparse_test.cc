@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which bytes of a local file have a place on its device.
+// The bytes of a local file that have a place on its device.
 #include "trove/sparse.h"
 
 #include <fcntl.h>

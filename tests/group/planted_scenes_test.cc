@@ -14,7 +14,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-/// Two members, and a client that increments a counter. What is not as it must be is collected in `wrong`.
+/// Two members, and a client that increments a counter. `wrong` collects what is not as it must be.
 class PlantedScene {
  public:
   PlantedScene(Defect defect, std::uint64_t seed) : world(GroupWorldOptions{seed, 2, 0, defect}) {

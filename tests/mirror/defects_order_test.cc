@@ -75,8 +75,8 @@ std::string change_that_outlasts_its_primary(Defect defect, std::uint64_t seed) 
   return scene.wrong;
 }
 
-/// Two servers lead a group each, in which the other one is a member, and clients take all buffers of both. What each
-/// sends the other must not wait for these buffers.
+/// Two servers lead a group each, in which the other one is a member, and clients take all buffers of both. The
+/// requests that they send each other must not wait for these buffers.
 std::string writers_at_both_ends(Defect defect, std::uint64_t seed) {
   WorldOptions options = mirror_options(seed);
   options.io_servers = 2;

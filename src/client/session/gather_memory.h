@@ -27,7 +27,7 @@ class GatherMemory {
  public:
   static constexpr std::size_t kPieceBytes = std::size_t{1} << 20U;
   static constexpr std::size_t kMostPieces = 128;
-  /// Of a longer name of a file the end counts.
+  /// The end of a longer name is kept.
   static constexpr std::size_t kNameBytes = 255;
 
   struct Piece {
@@ -55,10 +55,10 @@ class GatherMemory {
   void add(Piece& piece, ByteView bytes, WallTime now);
   ByteView bytes(const Piece& piece) const;
   void give_back(Piece& piece);
-  /// What the piece holds, for people: the file and the range.
+  /// Says for people what the piece holds: the file and the range.
   static std::string text(const Piece& piece);
 
-  /// What was lost of gathered writes, in this process and all earlier ones.
+  /// The gathered writes that were lost, in this process and all earlier ones.
   struct Losses {
     std::uint64_t requests = 0;
     std::uint64_t bytes = 0;

@@ -88,7 +88,7 @@ using MirrorFollowers = std::map<TargetId, MirrorFollowerPtr>;
 /// Whether a member that answers so keeps its place: it is not at fault, and the change fails.
 bool is_refusal(Errc status);
 
-/// What becomes of a serving member that refuses a change: the change fails, or the member becomes absent.
+/// The fate of a serving member that refuses a change: the change fails, or the member becomes absent.
 enum class Refusal : std::uint8_t { kFails, kLeavesOut };
 
 /// Numbers the changes of one term and sends them to the other members. A member that does not answer, or cannot make
