@@ -66,6 +66,9 @@ double name_timeout(Mount& mount, const wire::NamePath& where, Handle object) {
 
 void let_keep_briefly(Mount& mount, fuse_entry_param& entry) {
   if (mount.brief_copies == nullptr) return;
+  // The kernel needs those of directories to check rights. To take them back at each change in one costs more than they
+  // save otherwise.
+  if (S_ISDIR(entry.attr.st_mode) && !checked_by_kernel(mount.options)) return;
   const auto copy = mount.process.client().cluster().attributes().copy_attributes(Handle(entry.ino));
   if (!copy) return;
   entry.attr = to_stat(copy->attributes);
