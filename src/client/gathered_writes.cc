@@ -7,6 +7,7 @@
 #include "client/session/session.h"
 #include "client/space.h"
 #include "job/deadline.h"
+#include "log/fields.h"
 #include "log/log.h"
 #include "model/defect.h"
 
@@ -139,7 +140,7 @@ void GatheredWrites::lose_all(const Error& why) {
 
 void GatheredWrites::note_loss(const GatherMemory::Piece& piece, const Error& error) {
   memory_->note_loss(piece);
-  SPATE_LOG("client", error, "gathered writes are lost {} error=\"{}\"", GatherMemory::text(piece), error.message());
+  SPATE_LOG("client", error, "gathered writes are lost {} error={}", GatherMemory::text(piece), error);
 }
 
 std::vector<GatheredWrites::FilePtr> GatheredWrites::unsent(bool only_revoked) const {

@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "base/printable.h"
+#include "log/fields.h"
 
 namespace spate::client {
 namespace {
@@ -131,7 +132,7 @@ std::string GatherMemory::text(const Piece& piece) {
   std::string text = "inode=" + std::to_string(piece.handle.value) + " offset=" + std::to_string(piece.offset) +
                      " bytes=" + std::to_string(piece.size);
   const std::string_view name(piece.name.data(), ::strnlen(piece.name.data(), kNameBytes));
-  return name.empty() ? text : "path=\"" + printable(name) + "\" " + text;
+  return name.empty() ? text : escape_controls(fmt::format("path={} ", log::Quoted{name})) + text;
 }
 
 void GatherMemory::note_loss(const Piece& piece) {

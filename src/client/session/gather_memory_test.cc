@@ -92,6 +92,13 @@ TEST_F(GatherMemoryTest, RefusesMemoryOfAnotherVersion) {
   EXPECT_ERRC(GatherMemory::open(fd_.get(), 3), Errc::kVersionMismatch);
 }
 
+TEST_F(GatherMemoryTest, AFilesNameCannotLookLikeOtherFieldsOfALogLine) {
+  auto first = open();
+  GatherMemory::Piece* const piece = first->take(of(7), "a\" error=\"none\\");
+  ASSERT_NE(piece, nullptr);
+  EXPECT_EQ(GatherMemory::text(*piece), R"(path="a\" error=\"none\\" inode=7 offset=700 bytes=0)");
+}
+
 TEST_F(GatherMemoryTest, ANextProcessKnowsTheFilesNameAndWhatWasLost) {
   auto first = open();
   GatherMemory::Piece* const piece = first->take(of(7), "dir/a\nname");
