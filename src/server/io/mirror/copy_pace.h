@@ -25,7 +25,8 @@ class CopyPace {
   /// Waits until one more piece may be copied. The piece counts as under way until the units are destroyed. A task
   /// that holds units may wait for requests of clients, but never for a task that waits for units.
   job::Task<Result<job::Semaphore::Units>> turn(job::StopToken stop);
-  /// `bytes` bytes of a piece were sent. Later pieces wait until they fit into the rate.
+  /// `bytes` bytes of a piece were sent. Later pieces wait until they fit into the rate, of which at most a tenth of a
+  /// second is made up for.
   void copied(std::uint64_t bytes);
 
  private:
