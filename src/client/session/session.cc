@@ -197,8 +197,20 @@ job::Task<void> Session::keep_alive() {
     identity_.fs_clock_offset_ns = alive->fs_time.ns - executor().now().since_start.count();
     keep_for_next_process();
     observer_->heard();
-    std::ignore = co_await learn_newer_map(limits(stopping_));  // if it fails, the next keep-alive tries again
+    begin_to_learn_map();
   }
+}
+
+/// Keep-alives do not wait for it: a busy server lets the request for the map wait, but answers keep-alives at once.
+void Session::begin_to_learn_map() {
+  if (learning_map_ || knows_newest_map()) return;
+  learning_map_ = true;
+  if (!job::spawn(gate_, learn_map_aside())) learning_map_ = false;
+}
+
+job::Task<void> Session::learn_map_aside() {
+  std::ignore = co_await learn_newer_map(limits(stopping_));  // if it fails, the next keep-alive tries again
+  learning_map_ = false;
 }
 
 job::Task<Result<rpc::RawReply>> Session::send_query(wire::Op op, ByteView body, Limits limits,

@@ -120,6 +120,8 @@ class Session {
   job::Task<Result<void>> fetch_map(Limits limits);
   job::Task<Result<void>> fetch_groups(std::vector<TargetId> groups, Limits limits);
   job::Task<void> keep_alive();
+  void begin_to_learn_map();
+  job::Task<void> learn_map_aside();
   job::Task<Result<void>> handshake_with_meta(Limits limits);
   void inherit();
   void keep_for_next_process();
@@ -140,6 +142,7 @@ class Session {
   job::StopSource stopping_;
   ChangeBatcher batcher_;
   bool keeping_alive_ = false;
+  bool learning_map_ = false;
   std::uint64_t next_request_id_ = 0;
 };
 
