@@ -27,27 +27,34 @@ job::Task<void> cut(client::Client& client, std::string path, Result<void>& outc
   outcome = co_await client.truncate(client::path_from_root(path), kSize);
 }
 
-job::Task<Result<void>> cut_all(client::Client& client, job::Executor& executor, std::string prefix,
-                                std::size_t count) {
+std::string path_of(const std::string& prefix, std::size_t i) { return prefix + std::to_string(i); }
+
+job::Task<Result<void>> make_all(client::Client& client, std::string prefix, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
-    std::string path = prefix + std::to_string(i);
+    std::string path = path_of(prefix, i);
     SPATE_CO_TRY(std::ignore, co_await make_file(client, std::move(path)));
   }
-  std::puts("ready");
-  std::fflush(stdout);
-  if (std::getchar() == EOF) co_return Error(Errc::kCancelled, "standard input was closed");
+  co_return Result<void>();
+}
+
+job::Task<Result<void>> cut_all(client::Client& client, job::Executor& executor, std::string prefix,
+                                std::size_t count) {
   std::vector<Result<void>> outcomes(count);
   job::Gate gate(executor);
   for (std::size_t i = 0; i < count; ++i) {
-    std::string path = prefix + std::to_string(i);
+    std::string path = path_of(prefix, i);
     job::spawn(gate, cut(client, std::move(path), outcomes[i]));
   }
   co_await gate.close();
   for (Result<void>& outcome : outcomes) {
     if (!outcome) co_return std::move(outcome).error();
   }
-  std::puts("cut");
   co_return Result<void>();
+}
+
+void say(const char* line) {
+  std::puts(line);
+  std::fflush(stdout);
 }
 
 Result<void> run(char** argv) {
@@ -57,9 +64,17 @@ Result<void> run(char** argv) {
   settings.credential = assembly::own_credential();
   settings.deadline = std::chrono::hours(24);
   SPATE_TRY(const auto process, assembly::ClientProcess::open(settings));
-  return process->run([&](client::Client& client) {
-    return cut_all(client, client.cluster().executor(), argv[2], std::strtoull(argv[3], nullptr, 10));
-  });
+  const std::string prefix = argv[2];
+  const std::size_t count = std::strtoull(argv[3], nullptr, 10);
+  SPATE_TRY(std::ignore, process->run([&](client::Client& client) { return make_all(client, prefix, count); }));
+  say("ready");
+  // Outside of run(): a coroutine that waited here would keep the heartbeats from being sent.
+  if (std::getchar() == EOF) return Error(Errc::kCancelled, "standard input was closed");
+  SPATE_TRY(std::ignore, process->run([&](client::Client& client) {
+    return cut_all(client, client.cluster().executor(), prefix, count);
+  }));
+  say("cut");
+  return {};
 }
 
 }  // namespace
