@@ -105,6 +105,7 @@ job::Task<Result<void>> Leader::send_entries(Follower& follower) {
     auto woken = co_await new_entry_.wait(stopping_);
     co_return woken;
   }
+  co_await executor_.yield();  // requests that have come with the last answer go into this message, too
   auto batch = co_await collect(follower.next);
   if (!batch || batch->entries.empty()) {
     if (batch.code() == Errc::kNotFound) follower.state = Follower::State::kCopy;
