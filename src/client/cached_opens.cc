@@ -113,7 +113,7 @@ job::Task<void> CachedOpens::close(CachedOpen open, Limits limits) {
   const Handle handle = open.handle;
   wire::CloseWritersRequest one{std::move(request), 1};
   const auto closed = co_await close_(std::move(one), opened_in, limits, std::move(on_ended));
-  if (!closed && !session_ended(closed.code()))
+  if (!closed && !session_ended(closed.code()) && closed.code() != Errc::kBadDescriptor)
     SPATE_LOG("client", debug, "an open that was kept is not closed handle={} error={}", handle.value,
               closed.error().message());
 }

@@ -151,10 +151,6 @@ job::Task<Result<wire::CloseReply>> Cluster::close(wire::CloseWritersRequest req
     if (waited.code() != Errc::kTimeout) co_return waited.error();
     co_return Error(Errc::kTimeout, session_.meta().name() + " has not answered a close yet");
   }
-  // The program has this descriptor. So the error must say that the session has ended, not that the descriptor is bad.
-  const Errc code = closing->reply.code();
-  if (session_ended(code) || code == Errc::kBadDescriptor)
-    co_return Error(Errc::kSessionFenced, "the file was closed with its session");
   co_return std::move(closing->reply);
 }
 

@@ -49,9 +49,10 @@ class Cluster final : private SessionObserver {
 
   /// Ends an open of a file that was opened in the epoch `opened_in` of the session. Even if the call fails because of
   /// `limits`, this object repeats the request until the server answers, or until the open has ended with its session.
-  /// So no file stays open for long. kSessionFenced: the open has already ended with its session. `on_ended`, if not
-  /// empty, is called when nothing is left open, perhaps after the call has failed. It is not called if the client is
-  /// stopped before. If `request` has more than one open, the meta server must have agreed on the feature closes.
+  /// So no file stays open for long. kSessionFenced, kSessionUnknown: the open has already ended with its session.
+  /// kBadDescriptor: the server knows no such open. `on_ended`, if not empty, is called when nothing is left open,
+  /// perhaps after the call has failed. It is not called if the client is stopped before. If `request` has more than
+  /// one open, the meta server must have agreed on the feature closes.
   job::Task<Result<wire::CloseReply>> close(wire::CloseWritersRequest request, rpc::SessionEpoch opened_in,
                                             Limits limits, UniqueFunction<void()> on_ended = {});
 

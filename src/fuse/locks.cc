@@ -73,10 +73,8 @@ void flock(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info, int opera
   set(request, *info, spec, (operation & LOCK_NB) == 0);
 }
 
-job::Task<Result<void>> check_lost(client::File& file) { co_return file.check_lost(); }
-
-/// close(2) reports whether a write is lost, as far as this process knows. This asks no server, and returns at once
-/// while no server has restarted and nothing is gathered.
+/// close(2) reports whether a write is lost, as far as this process knows. This returns at once while no server has
+/// restarted and nothing is gathered.
 Result<void> lost_write(fuse_req_t request, std::uint64_t number) {
   const Mount& mount = this_mount();
   const bool restarted = mount.process.client().session().servers().any_restarted();
@@ -88,7 +86,7 @@ Result<void> lost_write(fuse_req_t request, std::uint64_t number) {
     SPATE_TRY(std::ignore, send_gathered(request, *open->file));
   }
   if (!restarted) return {};
-  return run(request, [&](client::Client&) { return check_lost(*open->file); });
+  return run(request, [&](client::Client&) { return open->file->check_lost_file(); });
 }
 
 /// A process closes a descriptor: releases its record locks on the file, through whichever they were made.

@@ -253,7 +253,8 @@ job::Task<void> Workload::ftruncate(OpenFilePtr open) {
     co_return;
   }
   doubts_.push_back({cut, open->handle, true, false, {}});
-  const bool gone = done.code() == Errc::kStaleHandle && scene_.history.may_be_gone(open->handle);
+  const bool says_gone = done.code() == Errc::kStaleHandle || done.code() == Errc::kLostWrite;
+  const bool gone = says_gone && scene_.history.may_be_gone(open->handle);
   if (gone || (done.code() == Errc::kSessionFenced && open_lost(*open))) co_return;
   note_failure("ftruncate", done.code(), begun);
 }

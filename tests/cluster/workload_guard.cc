@@ -156,7 +156,7 @@ job::Task<bool> Workload::cut_guarded(OpenFilePtr file, LockClaim claim, Bytes& 
     co_return true;
   }
   if (code == Errc::kStaleHandle && scene_.history.may_be_gone(file->handle)) co_return false;
-  if (code == Errc::kBadDescriptor && open_lost(*file)) co_return false;
+  if (code == Errc::kLostWrite && scene_.history.may_be_gone(file->handle)) co_return false;
   note_failure("guarded cut", code, begun);
   co_return co_await failed_guarded(file, claim, code, true);
 }

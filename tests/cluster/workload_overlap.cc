@@ -78,7 +78,7 @@ job::Task<bool> Workload::overlap_failed(OpenFilePtr file, LockClaim claim, Errc
     const Errc code = is_cut ? cut : written;
     if (code == Errc::kOk) continue;
     if (code == Errc::kStaleHandle && scene_.history.may_be_gone(file->handle)) co_return false;
-    if (code == Errc::kBadDescriptor && open_lost(*file)) co_return false;
+    if (code == Errc::kLostWrite && scene_.history.may_be_gone(file->handle)) co_return false;
     note_failure("guarded write and cut", code, begun);
     std::ignore = co_await failed_guarded(file, claim, code, is_cut);
     if (dead()) co_return false;

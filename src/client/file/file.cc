@@ -43,7 +43,7 @@ File::File(Cluster& cluster, wire::OpenReply reply, std::uint8_t open_flags)
       written_(cluster, {handle_, layout_, reply.created, reply.truncated}),
       data_(cluster, {handle_, layout_, *distribution_, attributes_, capability_, written_}),
       append_(data_),
-      meta_incarnation_(cluster.session().meta().incarnation()) {
+      meta_record_(cluster, handle_, capability_) {
   const bool may_gather = cluster.gathered().memory() != nullptr && allows(capability_.rights(), Rights::kWrite);
   // From the create on, the meta server may count on this client's answer to a recall.
   if (may_gather && written_.made_file()) gather_ = join_gathered(data_);
@@ -100,15 +100,14 @@ job::Task<Result<void>> File::truncate(std::uint64_t size) {
   limits.data_of = handle_;
   co_await cluster_.gathered().send(handle_);
   Result<wire::TruncateReply> reply = Errc::kBadDescriptor;
-  for (int tries = 1; tries <= kMostRenewals && reply.code() == Errc::kBadDescriptor; ++tries) {
+  for (int tries = 1; tries <= kMostRenewals && is_unknown_open(reply.code()); ++tries) {
     SPATE_CO_TRY(std::ignore, co_await capability_.make_current(limits));
     reply = co_await cluster_.change(request, limits);
     if (capability_.in_current_epoch()) break;  // otherwise it is not open in the session that has refused
   }
   if (!reply) {
     written_.note_uncertain();
-    if (reply.code() == Errc::kBadDescriptor) co_return Error(Errc::kSessionFenced, "its session ended meanwhile");
-    co_return std::move(reply).error();
+    co_return meta_record_.told(std::move(reply).error());
   }
   written_.note_truncated();
   co_return Result<void>();
@@ -132,7 +131,7 @@ job::Task<Result<void>> File::sync() {
   const Limits limits = cluster_.session().limits();
   // Neither depends on the other: an fsync takes one round trip, not two.
   std::vector<job::Task<Result<void>>> syncs;
-  syncs.push_back(sync_names(limits));
+  syncs.push_back(meta_record_.sync(limits));
   syncs.push_back(sync_datafiles(limits));
   SPATE_CO_TRY(std::ignore, co_await job::run_all(cluster_.executor(), std::move(syncs)));
   auto told = told_with(gather_.get(), written_.tell_losses(told_before));
@@ -153,20 +152,6 @@ job::Task<Result<void>> File::sync_datafiles(Limits limits) {
   co_return Result<void>();
 }
 
-/// Syncs the file's name and inode. A meta server that restarted may have lost both if its machine went down.
-job::Task<Result<void>> File::sync_names(Limits limits) {
-  const wire::MetaSyncRequest request;
-  SPATE_CO_TRY(std::ignore, co_await cluster_.session().ask(request, limits));
-  const Incarnation now = cluster_.session().meta().incarnation();
-  if (now == meta_incarnation_) co_return Result<void>();
-  wire::GetattrRequest look;
-  look.handle = handle_;
-  auto found = co_await cluster_.session().ask(look, limits);
-  if (found) meta_incarnation_ = now;
-  if (found || found.code() != Errc::kStaleHandle) co_return found ? Result<void>() : std::move(found).error();
-  co_return Error(Errc::kLostWrite, "the file itself is gone");
-}
-
 /// Reports losses that this client knows of. Unlike sync(), this asks no server: POSIX promises nothing more for a
 /// close. The error of gathered writes stays until a sync has told it: many a descriptor is closed by a program that
 /// does not look, such as one that a child process has inherited.
@@ -180,6 +165,14 @@ Result<void> File::check_lost() {
     return channel ? (*channel)->incarnation() : Incarnation();
   });
   return told_with(gather_.get(), written_.tell_losses(told_before));
+}
+
+job::Task<Result<void>> File::check_lost_file() {
+  constexpr Duration kSoon = std::chrono::seconds(1);
+  Limits limits = cluster_.session().limits();
+  limits.deadline = std::min(limits.deadline, cluster_.executor().now() + kSoon);
+  auto there = co_await meta_record_.check(limits);
+  co_return there.code() == Errc::kLostWrite ? there : check_lost();
 }
 
 job::Task<Result<std::uint64_t>> File::change_sum_now() {
@@ -206,8 +199,9 @@ void File::keep_when_closed(std::uint8_t open_flags) {
 /// Tries to keep the open instead of sending a close that would report nothing.
 bool File::kept_open(const wire::CloseRequest& request, std::uint64_t request_id, UniqueFunction<void()>& on_ended) {
   if (kept_flags_ == 0 || request.atime || request.mtime || request.mode) return false;
-  CachedOpens::CachedOpen open{handle_,           kept_flags_, attributes_.version, capability_.now(),
-                               meta_incarnation_, request_id,  std::move(on_ended)};
+  CachedOpens::CachedOpen open{
+      handle_,    kept_flags_,        attributes_.version, capability_.now(), meta_record_.incarnation(),
+      request_id, std::move(on_ended)};
   const bool kept = cluster_.cached_opens().keep(open);
   if (!kept) on_ended = std::move(open.on_ended);
   return kept;
@@ -247,8 +241,11 @@ job::Task<Result<Attributes>> File::close(CloseOptions options, UniqueFunction<v
   auto reply = co_await cluster_.close(std::move(close), opened_in, limits, std::move(on_ended));
   written_.leave(reply && reply->attributes.link_count == 0);
   if (!lost) co_return lost.error();  // reported even if something else failed, because no later call reports it
-  if (!reply) co_return std::move(reply).error();
-  co_return reply->attributes;
+  if (reply) co_return reply->attributes;
+  // A crash of the meta server's machine may take an open for reading. Nothing else is lost with it.
+  const bool reader = !allows(capability_.rights(), Rights::kWrite);
+  if (reader && reply.code() == Errc::kBadDescriptor && capability_.in_current_epoch()) co_return attributes_;
+  co_return meta_record_.told(std::move(reply).error());
 }
 
 job::Task<Result<Attributes>> complete_attributes(Cluster& cluster, Attributes attributes, const Layout& layout,

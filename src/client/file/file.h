@@ -13,6 +13,7 @@
 #include "client/file/file_copy.h"
 #include "client/file/file_data.h"
 #include "client/file/file_gather.h"
+#include "client/file/meta_record.h"
 #include "client/file/open_capability.h"
 #include "client/file/written_data.h"
 
@@ -140,6 +141,9 @@ class File {
   job::Task<Result<void>> sync();
   /// kLostWrite, once, if this client knows that a write may be lost. Asks no server.
   Result<void> check_lost();
+  /// As check_lost(), and each time if the file itself is gone. If the meta server has restarted, this asks it, for a
+  /// second at most.
+  job::Task<Result<void>> check_lost_file();
   /// O_NOATIME: reads through this open do not set atime.
   void forget_reads() { data_.forget_reads(); }
   /// Whether the next read sets atime.
@@ -147,7 +151,8 @@ class File {
 
   /// Ends the open. The object must not be used afterwards, whatever the result is. The request of a reader also has
   /// the time of its last read, if that must set atime (Options::atime). kLostWrite as in sync(). `on_ended`: as in
-  /// Cluster::close(), but not called for an open that the server has not counted.
+  /// Cluster::close(), but not called for an open that the server has not counted. kSessionFenced: the open has already
+  /// ended with its session.
   job::Task<Result<Attributes>> close(CloseOptions options = {}, UniqueFunction<void()> on_ended = {});
 
   /// The path that a read or write of this range would take, for each slot.
@@ -159,7 +164,6 @@ class File {
 
  private:
   job::Task<Result<void>> sync_datafiles(Limits limits);
-  job::Task<Result<void>> sync_names(Limits limits);
   job::Task<bool> learn_data(std::uint32_t writers);
   bool knows_data() const;
   bool kept_open(const wire::CloseRequest& request, std::uint64_t request_id, UniqueFunction<void()>& on_ended);
@@ -175,7 +179,7 @@ class File {
   FileAppend append_;
   std::shared_ptr<FileGather> gather_;  // null: this open may gather nothing. Its sends may end after this object
   std::uint8_t kept_flags_ = 0;         // the flags that the server has judged, if the open may be kept
-  Incarnation meta_incarnation_;        // the meta server that opened the file, or that knew it later
+  MetaRecord meta_record_;
 };
 
 /// Fills in from the datafiles the size and times of a file whose size the meta server does not know.
