@@ -233,6 +233,22 @@ TEST_F(SoleWriterTest, ARestartOfTheMetaServerEndsTheSoleWriterState) {
   ASSERT_OK(run(*a_, file->close()));
 }
 
+/// The replies to the lost writes count their bytes.
+TEST_F(SoleWriterTest, BytesWhoseLossWasReportedAreNotCounted) {
+  const auto file = create("f");
+  ASSERT_OK(run(*a_, file->write(0, Bytes(100000))));
+  ASSERT_OK(run(*a_, file->sync()));
+  ASSERT_OK(run(*a_, file->write(100000, Bytes(200000))));
+  for (const ServerId id : world_.servers()) {
+    if (id == kMetaServer) continue;
+    world_.kill_server(id, Death::kMachine);
+    world_.start_server(id);
+  }
+  EXPECT_ERRC(run(*a_, file->sync()), Errc::kLostWrite);
+  compare(0);
+  ASSERT_OK(run(*a_, file->close()));
+}
+
 void SoleWriterTest::change(client::File& file, Random& random) {
   const std::uint64_t at = random.below(400000);
   const std::uint64_t size = 1 + random.below(100000);

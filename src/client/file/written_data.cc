@@ -88,7 +88,11 @@ void WrittenData::learn(const std::vector<SlotState>& slots) {
 Result<void> WrittenData::tell_losses(std::uint64_t before) {
   losses_told_ = std::max(losses_told_, unsynced_->losses());
   unsynced_->tell(losses_told_);
-  return losses_told_ == before ? Result<void>() : Errc::kLostWrite;
+  if (losses_told_ == before) return {};
+  // It must not go on counting the lost bytes.
+  cluster_.attributes().begin_writing(unsynced_->handle);
+  cluster_.attributes().end_writing(unsynced_->handle, std::nullopt);
+  return Errc::kLostWrite;
 }
 
 void WrittenData::leave(bool removed) {
