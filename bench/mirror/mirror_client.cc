@@ -55,20 +55,16 @@ job::Task<Result<void>> run_stream(client::Client& client, Work& work, std::size
   for (std::uint64_t at = 0; executor.now() < end; at = (at + work.bytes) % work.file_bytes) {
     const MonoTime begin = executor.now();
     if (work.writes) {
-      const auto written = co_await file->write(at, data);
-      if (!written) co_return written.error();
+      SPATE_CO_TRY(std::ignore, co_await file->write(at, data));
     } else {
-      const auto got = co_await file->read(at, data);
-      if (!got) co_return got.error();
+      SPATE_CO_TRY(std::ignore, co_await file->read(at, data));
     }
     if (work.syncs) {
-      const auto synced = co_await file->sync();
-      if (!synced) co_return synced.error();
+      SPATE_CO_TRY(std::ignore, co_await file->sync());
     }
     work.calls.push_back(executor.now() - begin);
   }
-  auto closed = co_await file->close();
-  if (!closed) co_return closed.error();
+  SPATE_CO_TRY(std::ignore, co_await file->close());
   co_return Result<void>();
 }
 

@@ -34,8 +34,7 @@ job::Task<void> create_lane(Creating& creating, Handle folder, std::string prefi
 job::Task<Result<void>> make_folder(client::Client& client, std::string folder) {
   wire::NewAttributes attributes;
   attributes.mode = 0755;
-  auto made = co_await client.mkdir(client::path_from_root(folder), attributes);
-  if (!made) co_return std::move(made).error();
+  SPATE_CO_TRY(std::ignore, co_await client.mkdir(client::path_from_root(folder), attributes));
   co_return Result<void>();
 }
 
@@ -43,8 +42,7 @@ job::Task<Result<void>> create_file(client::Client& client, std::string folder, 
   wire::CreateRequest request;
   request.where = client::path_from_root(file_in(folder, "f", n));
   request.attributes.mode = 0644;
-  auto made = co_await client.make_node(request);
-  if (!made) co_return std::move(made).error();
+  SPATE_CO_TRY(std::ignore, co_await client.make_node(request));
   co_return Result<void>();
 }
 
@@ -52,16 +50,13 @@ job::Task<Result<void>> create_open_close(client::Client& client, std::string fo
   client::NewObject object;
   object.attributes.mode = 0644;
   const std::uint8_t flags = wire::kOpenRead | wire::kOpenWrite;
-  auto file = co_await client.create(client::path_from_root(file_in(folder, "o", n)), flags, object);
-  if (!file) co_return std::move(file).error();
-  auto closed = co_await (*file)->close();
-  if (!closed) co_return std::move(closed).error();
+  SPATE_CO_TRY(auto file, co_await client.create(client::path_from_root(file_in(folder, "o", n)), flags, object));
+  SPATE_CO_TRY(std::ignore, co_await file->close());
   co_return Result<void>();
 }
 
 job::Task<Result<void>> stat_file(client::Client& client, std::string folder, std::uint64_t n) {
-  auto found = co_await client.stat(client::path_from_root(file_in(folder, "f", n)));
-  if (!found) co_return std::move(found).error();
+  SPATE_CO_TRY(std::ignore, co_await client.stat(client::path_from_root(file_in(folder, "f", n))));
   co_return Result<void>();
 }
 
@@ -73,12 +68,11 @@ job::Task<Result<void>> unlink_file(client::Client& client, std::string folder, 
 job::Task<Result<void>> create_many(client::Client& client, Creation creation) {
   wire::NewAttributes attributes;
   attributes.mode = 0755;
-  auto top = co_await client.mkdir(client::path_from_root(creation.folder), attributes);
-  if (!top) co_return std::move(top).error();
+  SPATE_CO_TRY(auto top, co_await client.mkdir(client::path_from_root(creation.folder), attributes));
   Creating creating{client, creation.files, {}};
   job::Gate gate(client.cluster().executor());
   for (std::size_t task = 0; task < creation.tasks; ++task) {
-    Handle folder = top->handle;
+    Handle folder = top.handle;
     if (!creation.one_folder) {
       auto made =
           co_await client.mkdir(client::path_from_root(creation.folder + "/" + std::to_string(task)), attributes);
@@ -93,18 +87,16 @@ job::Task<Result<void>> create_many(client::Client& client, Creation creation) {
 }
 
 job::Task<Result<std::uint64_t>> list_folder(client::Client& client, std::string folder) {
-  auto found = co_await client.lookup(client::path_from_root(folder));
-  if (!found) co_return std::move(found).error();
+  SPATE_CO_TRY(auto found, co_await client.lookup(client::path_from_root(folder)));
   wire::ReaddirRequest request;
-  request.handle = found->attributes.handle;
+  request.handle = found.attributes.handle;
   request.attributes = true;
   std::uint64_t seen = 0;
   for (bool end = false; !end;) {
-    auto page = co_await client.readdir(request);
-    if (!page) co_return std::move(page).error();
-    seen += page->entries.size();
-    if (!page->entries.empty()) request.cookie = page->entries.back().cookie;
-    end = page->end || page->entries.empty();
+    SPATE_CO_TRY(auto page, co_await client.readdir(request));
+    seen += page.entries.size();
+    if (!page.entries.empty()) request.cookie = page.entries.back().cookie;
+    end = page.end || page.entries.empty();
   }
   co_return seen;
 }

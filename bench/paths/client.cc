@@ -77,9 +77,8 @@ std::uint64_t next_offset(Pass& pass) {
 
 job::Task<Result<void>> move(Pass& pass, std::uint64_t offset, MutableByteView buffer) {
   if (pass.plan.work == "write") co_return co_await pass.file.write(offset, buffer);
-  const auto got = co_await pass.file.read(offset, buffer);
-  if (!got) co_return got.error();
-  if (*got != buffer.size()) co_return Error(Errc::kIoError, "the file is too short");
+  SPATE_CO_TRY(const auto got, co_await pass.file.read(offset, buffer));
+  if (got != buffer.size()) co_return Error(Errc::kIoError, "the file is too short");
   co_return Result<void>();
 }
 
@@ -130,8 +129,7 @@ job::Task<Result<void>> warm_up(client::File& file, const Plan& plan) {
   if (plan.work == "write") {
     SPATE_CO_TRY(std::ignore, co_await file.write(0, one));
   } else {
-    const auto got = co_await file.read(0, one);
-    if (!got) co_return got.error();
+    SPATE_CO_TRY(std::ignore, co_await file.read(0, one));
   }
   co_return Result<void>();
 }
@@ -167,8 +165,7 @@ job::Task<Result<void>> run(client::Client& client, const Plan& plan, std::uniqu
   if (!pass->first) co_return pass->first.error();
   print(*pass, seconds, used);
   if (std::getchar() == EOF) co_return Errc::kCancelled;  // waits until the program that watches the servers is done
-  auto closed = co_await file->close();
-  if (!closed) co_return std::move(closed).error();
+  SPATE_CO_TRY(std::ignore, co_await file->close());
   co_return Result<void>();
 }
 

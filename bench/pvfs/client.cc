@@ -30,8 +30,7 @@ Result<void> work(const char* config, const char* path, Part part) {
     fmt::print("{:.6f}\n", std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     std::fflush(stdout);
   }
-  auto closed = process->run([&](client::Client&) { return file->close(); });
-  if (!closed) return std::move(closed).error();
+  SPATE_TRY(std::ignore, process->run([&](client::Client&) { return file->close(); }));
   return {};
 }
 

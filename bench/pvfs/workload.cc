@@ -82,9 +82,8 @@ job::Task<Result<void>> move_pieces(client::File& file, std::span<const Extent> 
       continue;
     }
     const std::span<const MutableByteView> in(&bytes, 1);
-    auto got = co_await file.read_list(what, in);
-    if (!got) co_return std::move(got).error();
-    if (*got != what.total_bytes()) co_return Error(Errc::kIoError, "a part of the file is missing");
+    SPATE_CO_TRY(auto got, co_await file.read_list(what, in));
+    if (got != what.total_bytes()) co_return Error(Errc::kIoError, "a part of the file is missing");
   }
   co_return Result<void>();
 }

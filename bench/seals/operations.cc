@@ -17,28 +17,23 @@ wire::NewAttributes with_mode(std::uint32_t mode) {
 }
 
 job::Task<Result<std::unique_ptr<client::File>>> make_file(client::Client& client) {
-  auto folder = co_await client.mkdir(client::path_from_root("/seals"), with_mode(0755));
-  if (!folder) co_return std::move(folder).error();
+  SPATE_CO_TRY(std::ignore, co_await client.mkdir(client::path_from_root("/seals"), with_mode(0755)));
   client::NewObject object;
   object.attributes = with_mode(0644);
-  auto file = co_await client.create(client::path_from_root(kFile), kOpenBoth, object);
-  if (!file) co_return std::move(file).error();
+  SPATE_CO_TRY(auto file, co_await client.create(client::path_from_root(kFile), kOpenBoth, object));
   const Bytes bytes(kFileBytes);
-  auto written = co_await (*file)->write(0, bytes);
-  if (!written) co_return std::move(written).error();
-  co_return *std::move(file);
+  SPATE_CO_TRY(std::ignore, co_await file->write(0, bytes));
+  co_return std::move(file);
 }
 
 job::Task<Result<void>> stat_one(client::Client& client) {
-  auto found = co_await client.stat(client::path_from_root(kFile));
-  if (!found) co_return std::move(found).error();
+  SPATE_CO_TRY(std::ignore, co_await client.stat(client::path_from_root(kFile)));
   co_return Result<void>();
 }
 
 job::Task<Result<void>> read_one(client::File& file, MutableByteView into) {
-  auto got = co_await file.read(0, into);
-  if (!got) co_return std::move(got).error();
-  if (*got != into.size()) co_return Errc::kCorrupt;
+  SPATE_CO_TRY(auto got, co_await file.read(0, into));
+  if (got != into.size()) co_return Errc::kCorrupt;
   co_return Result<void>();
 }
 
@@ -46,8 +41,7 @@ job::Task<Result<void>> create_one(client::Client& client) {
   wire::CreateRequest request;
   request.where = client::path_from_root("/seals/other");
   request.attributes = with_mode(0644);
-  auto made = co_await client.make_node(request);
-  if (!made) co_return std::move(made).error();
+  SPATE_CO_TRY(std::ignore, co_await client.make_node(request));
   auto gone = co_await client.unlink(request.where);
   co_return gone;
 }

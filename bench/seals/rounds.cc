@@ -100,9 +100,8 @@ class Rounds::Ends {
       options.deadline = executor_.now() + std::chrono::seconds(30);
       options.reply_room = reply + 1024;
       options.trace = TraceId(i + 1);
-      auto answer = co_await channel_->call(kEcho, body, options);
-      if (!answer) co_return std::move(answer).error();
-      if (answer->body.size() != reply) co_return Errc::kCorrupt;
+      SPATE_CO_TRY(auto answer, co_await channel_->call(kEcho, body, options));
+      if (answer.body.size() != reply) co_return Errc::kCorrupt;
     }
     co_return Result<void>();
   }

@@ -41,9 +41,8 @@ class Cluster final : private SessionObserver {
     Bytes body;
     wire::encode_body(request, body);
     const ChangePlan plan = plan_of(request);
-    auto raw = co_await change_meta(Request::kOp, body, limits, plan);
-    if (!raw) co_return std::move(raw).error();
-    auto reply = wire::decode_body<wire::ReplyOf<Request>>(raw->body);
+    SPATE_CO_TRY(auto raw, co_await change_meta(Request::kOp, body, limits, plan));
+    auto reply = wire::decode_body<wire::ReplyOf<Request>>(raw.body);
     co_return reply;
   }
 

@@ -25,9 +25,8 @@ job::Task<Result<void>> ContentComparison::read_one(const CopyPair& pair, Target
   request.datafile = {pair.handle, {pair.slot, target}};
   request.offset = part.offset;
   request.size = part.size;
-  auto reply = co_await servers_.ask_io<wire::DatafileDigestReply>(server, request);
-  if (!reply) co_return std::move(reply).error();
-  digests = std::move(reply->digests);
+  SPATE_CO_TRY(auto reply, co_await servers_.ask_io<wire::DatafileDigestReply>(server, request));
+  digests = std::move(reply.digests);
   co_return Result<void>();
 }
 

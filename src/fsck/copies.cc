@@ -168,10 +168,9 @@ job::Task<Result<CopyCheck::Presences>> CopyCheck::look_at(TargetId target, std:
     for (wire::DatafileRef& datafile : request.datafiles) datafile.slot.target = target;
     const ServerId server = servers_.server_of(target);
     if (!server) co_return Errc::kStaleMap;  // the map has no server for this target
-    const auto reply = co_await servers_.ask_io<wire::DatafileProbeReply>(server, request);
-    if (!reply) co_return Error(reply.error());
-    if (reply->datafiles.size() != end - begin) co_return Error(Errc::kProtocol, "datafile probe");
-    found.insert(found.end(), reply->datafiles.begin(), reply->datafiles.end());
+    SPATE_CO_TRY(const auto reply, co_await servers_.ask_io<wire::DatafileProbeReply>(server, request));
+    if (reply.datafiles.size() != end - begin) co_return Error(Errc::kProtocol, "datafile probe");
+    found.insert(found.end(), reply.datafiles.begin(), reply.datafiles.end());
   }
   co_return found;
 }

@@ -37,9 +37,7 @@ Result<void> load(fuse_req_t request, fuse_ino_t inode, OpenDirectory& directory
   wire::ReaddirRequest read;
   read.handle = Handle(inode);
   read.cookie = cookie;
-  auto page = run(request, [&](client::Client& c) { return c.readdir(read); });
-  if (!page) return std::move(page).error();
-  directory.page = *std::move(page);
+  SPATE_TRY(directory.page, run(request, [&](client::Client& c) { return c.readdir(read); }));
   directory.page_begins = cookie;
   directory.loaded = true;
   return {};

@@ -21,11 +21,10 @@ constexpr Duration kAgain = std::chrono::milliseconds(50);
 }  // namespace
 
 job::Task<Result<Answer>> Leader::ask(Follower& follower, std::shared_ptr<const Message> message, Duration timeout) {
-  auto answer = co_await link_.send(follower.server, std::move(message), timeout, stopping_);
-  if (!answer) co_return std::move(answer).error();
+  SPATE_CO_TRY(auto answer, co_await link_.send(follower.server, std::move(message), timeout, stopping_));
   if (stopping_.stopped()) co_return Errc::kCancelled;
-  if (!note(follower, *answer)) co_return Error(Errc::kConflict, "a member that does not accept this leader");
-  co_return answer;
+  if (!note(follower, answer)) co_return Error(Errc::kConflict, "a member that does not accept this leader");
+  co_return std::move(answer);
 }
 
 job::Task<void> Leader::feed(Follower& follower) {

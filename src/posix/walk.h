@@ -45,10 +45,9 @@ auto PathWalk::walk(PathAt where, const Operation& operation) {
   struct Walk {  // `operation` and everything that it refers to live in the caller's frame
     static Done run(PathWalk& self, PathAt from, const Operation& act) {
       const bool rooted = self.rooted();
-      auto path = to_name_path(from, rooted);
-      if (!path) co_return std::move(path).error();
+      SPATE_CO_TRY(auto path, to_name_path(from, rooted));
       for (unsigned links = 0;; ++links) {
-        wire::NamePath next = *path;
+        wire::NamePath next = path;
         auto result = co_await act(std::move(next));
         if (result) co_return result;
         // A removed directory has no entries.
@@ -56,8 +55,7 @@ auto PathWalk::walk(PathAt where, const Operation& operation) {
         if (rooted || result.code() != Errc::kCrossDevice || !result.error().context().starts_with('/'))
           co_return result;
         if (links == kMaxSymlinkDepth) co_return Errc::kSymlinkLoop;
-        path = self.beyond_link(result.error(), *path);
-        if (!path) co_return std::move(path).error();
+        SPATE_CO_TRY(path, self.beyond_link(result.error(), path));
       }
     }
   };
@@ -70,11 +68,9 @@ auto PathWalk::walk_both(PathAt first, PathAt second, const Operation& operation
   struct Walk {
     static Done once(PathWalk& self, PathAt one, PathAt other, const Operation& act) {
       const bool rooted = self.rooted();
-      auto a = to_name_path(one, rooted);
-      if (!a) co_return std::move(a).error();
-      auto b = to_name_path(other, rooted);
-      if (!b) co_return std::move(b).error();
-      auto result = co_await act(*std::move(a), *std::move(b));
+      SPATE_CO_TRY(auto a, to_name_path(one, rooted));
+      SPATE_CO_TRY(auto b, to_name_path(other, rooted));
+      auto result = co_await act(std::move(a), std::move(b));
       if (result.code() == Errc::kStaleHandle && !(one.path.empty() && other.path.empty())) co_return Errc::kNotFound;
       co_return result;
     }
@@ -85,17 +81,12 @@ auto PathWalk::walk_both(PathAt first, PathAt second, const Operation& operation
       // The error does not tell which of the two paths contains the link, so both are walked up to their last
       // component.
       if (one.follow) {
-        auto object = co_await self.object_at(std::move(one));
-        if (!object) co_return std::move(object).error();
-        one = PathAt::object(*object);
+        SPATE_CO_TRY(const auto object, co_await self.object_at(std::move(one)));
+        one = PathAt::object(object);
       } else {
-        auto parent = co_await self.parent_of(std::move(one));
-        if (!parent) co_return std::move(parent).error();
-        one = *std::move(parent);
+        SPATE_CO_TRY(one, co_await self.parent_of(std::move(one)));
       }
-      auto parent = co_await self.parent_of(std::move(other));
-      if (!parent) co_return std::move(parent).error();
-      other = *std::move(parent);
+      SPATE_CO_TRY(other, co_await self.parent_of(std::move(other)));
       result = co_await once(self, std::move(one), std::move(other), act);
       co_return result;
     }

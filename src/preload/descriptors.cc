@@ -105,9 +105,7 @@ Result<posix::OpenFile*> Description::file() {
   posix::OpenRequest request;
   request.where = posix::PathAt::object(handle());
   request.flags = flags();
-  auto opened = mount_.run([&](posix::FileSystem& files) { return files.open(request); });
-  if (!opened) return std::move(opened).error();
-  file_ = *std::move(opened);
+  SPATE_TRY(file_, mount_.run([&](posix::FileSystem& files) { return files.open(request); }));
   file_->share_position((*state_)->position);
   return file_.get();
 }

@@ -44,9 +44,8 @@ class Description {
   /// Runs `make(posix::OpenFile&)`, which returns a Task<Result<T>>.
   template <typename Make>
   auto run(const Make& make) -> typename std::invoke_result_t<const Make&, posix::OpenFile&>::Value {
-    auto open = file();
-    if (!open) return std::move(open).error();
-    posix::OpenFile& opened = **open;
+    SPATE_TRY(auto open, file());
+    posix::OpenFile& opened = *open;
     return mount_.run([&](posix::FileSystem&) { return make(opened); });
   }
 

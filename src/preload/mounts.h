@@ -41,9 +41,8 @@ class Mount {
   /// Runs `make(posix::FileSystem&)`, which returns a Task<Result<T>>, to its end.
   template <typename Make>
   auto run(const Make& make) -> typename std::invoke_result_t<const Make&, posix::FileSystem&>::Value {
-    auto running = client();
-    if (!running) return std::move(running).error();
-    Running& r = **running;
+    SPATE_TRY(auto running, client());
+    Running& r = *running;
     return r.process->driver().run([&] { return make(r.files); });
   }
 

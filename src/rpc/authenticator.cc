@@ -16,9 +16,8 @@ job::Task<Result<std::optional<MungeIdentity>>> Authenticator::ask_munge(Call& c
                                                                          Proof asked) {
   Bytes credential = munge_ != nullptr ? acceptor_.munge_credential(hello, asked) : Bytes();
   if (credential.empty()) co_return std::optional<MungeIdentity>();
-  auto munge_identity = co_await munge_->read(std::move(credential), call.stop);
-  if (!munge_identity) co_return std::move(munge_identity).error();
-  co_return std::optional<MungeIdentity>(*std::move(munge_identity));
+  SPATE_CO_TRY(auto munge_identity, co_await munge_->read(std::move(credential), call.stop));
+  co_return std::optional<MungeIdentity>(std::move(munge_identity));
 }
 
 job::Task<Result<Bytes>> Authenticator::answer_hello(Call& call, ByteView body) {

@@ -47,9 +47,8 @@ class Channel {
   job::Task<Result<Reply>> call(const Request& request, CallOptions options) {
     Bytes body;
     wire::encode_body(request, body);
-    auto raw = co_await call(Request::kOp, body, options);
-    if (!raw) co_return std::move(raw).error();
-    auto reply = wire::decode_body<Reply>(raw->body);
+    SPATE_CO_TRY(auto raw, co_await call(Request::kOp, body, options));
+    auto reply = wire::decode_body<Reply>(raw.body);
     if (!reply) co_return std::move(reply).error().within(name());
     co_return *std::move(reply);
   }

@@ -81,10 +81,9 @@ class Service {
                                       job::Task<Result<Reply>> (Self::*method)(Call&, Request)) {
     auto request = wire::decode_body<Request>(body);
     if (!request) co_return Error(Errc::kProtocol, request.error().context());
-    auto reply = co_await (self->*method)(call, *std::move(request));
-    if (!reply) co_return std::move(reply).error();
+    SPATE_CO_TRY(auto reply, co_await (self->*method)(call, *std::move(request)));
     Bytes out;
-    wire::encode_body(*reply, out);
+    wire::encode_body(reply, out);
     co_return out;
   }
 

@@ -134,10 +134,9 @@ Result<wire::ObjectReply> stat_without_links(assembly::ClientProcess& process, c
   for (std::size_t end = path.find_first_not_of('/'); end < path.size();) {
     end = std::min(path.find('/', end), path.size());
     const std::string part = path.substr(0, end);
-    const auto found =
-        process.run([&](client::Client& client) { return client.stat(client::path_from_root(part, false)); });
-    if (!found) return found.error();
-    if (found->attributes.type == FileType::kSymlink)
+    SPATE_TRY(const auto found,
+              process.run([&](client::Client& client) { return client.stat(client::path_from_root(part, false)); }));
+    if (found.attributes.type == FileType::kSymlink)
       return Error::told(Errc::kInvalidArgument, part + " is a symbolic link: name the directory itself");
     end = path.find_first_not_of('/', end);
   }
@@ -148,13 +147,12 @@ Result<wire::ObjectReply> stat_without_links(assembly::ClientProcess& process, c
 Result<Handle> chosen_directory(Context& context, const KeyOptions& options, const std::string& path) {
   if (options.path.empty()) return Handle();
   SPATE_TRY(assembly::ClientProcess * process, context.file_system());
-  const auto found = stat_without_links(*process, path);
-  if (!found) return found.error();
-  if (found->attributes.type != FileType::kDirectory)
+  SPATE_TRY(const auto found, stat_without_links(*process, path));
+  if (found.attributes.type != FileType::kDirectory)
     return Error::told(Errc::kNotDirectory, options.path + " is no directory: a key is confined to a directory");
-  if (found->attributes.handle == kRootHandle)
+  if (found.attributes.handle == kRootHandle)
     return Error::told(Errc::kInvalidArgument, "a key for / is a key without --path");
-  return found->attributes.handle;
+  return found.attributes.handle;
 }
 
 Result<config::FileSystemConfig> load(Context& context) {

@@ -54,10 +54,9 @@ job::Task<Result<PingResult>> ping_task(client::Client& client, ServerId server,
   for (std::uint64_t i = 0; i < how.count + 1; ++i) {
     const wire::PingRequest request;
     const MonoTime begin = executor.now();
-    auto reply = co_await channel.call<wire::PingReply>(request, options);
-    if (!reply) co_return std::move(reply).error();
+    SPATE_CO_TRY(auto reply, co_await channel.call<wire::PingReply>(request, options));
     if (i > 0) result.round_trips.push_back(executor.now() - begin);  // the first one also connects
-    result.reply = *std::move(reply);
+    result.reply = std::move(reply);
   }
   result.peer = channel.peer_info();
   if (!how.bandwidth) co_return result;

@@ -128,8 +128,7 @@ struct Victim {
   Result<void> ask(wire::Op op, Duration timeout = std::chrono::seconds(2)) {
     rpc::CallOptions options;
     options.deadline = context->executor().now() + timeout;
-    auto reply = context->executor().run(channel->call(op, {}, options));
-    if (!reply) return std::move(reply).error();
+    SPATE_TRY(std::ignore, context->executor().run(channel->call(op, {}, options)));
     return {};
   }
   /// The error message of a request, "done" for success. With one address, that is why the handshake failed.

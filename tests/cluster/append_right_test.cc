@@ -15,13 +15,10 @@ constexpr int kRounds = 300;
 /// Opens the file, appends a record, and closes the file.
 job::Task<Result<void>> append_once(client::Client& client) {
   const Bytes data(kRecord, std::byte{'x'});
-  auto file = co_await client.open(client::path_from_root("log"), wire::kOpenWrite);
-  if (!file) co_return std::move(file).error();
+  SPATE_CO_TRY(auto file, co_await client.open(client::path_from_root("log"), wire::kOpenWrite));
   const std::array<ByteView, 1> memory{ByteView(data)};
-  auto appended = co_await (*file)->append(memory);
-  if (!appended) co_return std::move(appended).error();
-  auto closed = co_await (*file)->close();
-  if (!closed) co_return std::move(closed).error();
+  SPATE_CO_TRY(std::ignore, co_await file->append(memory));
+  SPATE_CO_TRY(std::ignore, co_await file->close());
   co_return Result<void>();
 }
 

@@ -83,9 +83,8 @@ class GatheredWritesTest : public ::testing::Test {
     return run(*a_, file.gathering()->write(offset, bytes));
   }
   Result<Attributes> stat(ClientProcess& process, const std::string& path = "f") {
-    auto found = run(process, process.client().stat(client::path_from_root(path)));
-    if (!found) return std::move(found).error();
-    return found->attributes;
+    SPATE_TRY(auto found, run(process, process.client().stat(client::path_from_root(path))));
+    return found.attributes;
   }
   Bytes read(ClientProcess& process, client::File& file, std::size_t size) {
     Bytes bytes(size);

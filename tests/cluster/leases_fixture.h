@@ -52,9 +52,8 @@ class LeasesTest : public ::testing::Test {
     return call(world_, process, std::move(task));
   }
   Result<Attributes> stat(ClientProcess& process, const std::string& path) {
-    auto found = run(process, process.client().stat(client::path_from_root(path)));
-    if (!found) return std::move(found).error();
-    return found->attributes;
+    SPATE_TRY(auto found, run(process, process.client().stat(client::path_from_root(path))));
+    return found.attributes;
   }
   std::unique_ptr<client::File> create(ClientProcess& process, const std::string& path) {
     auto made = run(process, process.client().create(client::path_from_root(path), wire::kOpenWrite, {}));

@@ -41,8 +41,7 @@ class MetaMinCopies : public testing::TestWithParam<bool> {
   }
   job::Task<Result<void>> make(std::string name) {
     const wire::NewAttributes attributes;
-    const auto made = co_await client_.client().mkdir(client::path_from_root(name), attributes);
-    if (!made) co_return made.error();
+    SPATE_CO_TRY(std::ignore, co_await client_.client().mkdir(client::path_from_root(name), attributes));
     co_return Result<void>();
   }
   bool until(const std::function<bool()>& condition) {

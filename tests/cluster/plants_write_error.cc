@@ -32,15 +32,14 @@ class ForgetfulService final : public rpc::Service {
     const auto request = wire::decode_body<wire::DatafileFlushRequest>(body);
     auto result = co_await handler(call, body);
     if (!request || !result) co_return result;
-    auto reply = wire::decode_body<wire::DatafileFlushReply>(*result);
-    if (!reply) co_return std::move(reply).error();
-    for (std::size_t i = 0; i < reply->lost.size(); ++i) {
+    SPATE_CO_TRY(auto reply, wire::decode_body<wire::DatafileFlushReply>(*result));
+    for (std::size_t i = 0; i < reply.lost.size(); ++i) {
       std::uint64_t& told = told_[{request->handle, request->slots[i].slot}];
-      if (reply->lost[i] == told) reply->lost[i] = 0;
-      told = std::max(told, reply->lost[i]);
+      if (reply.lost[i] == told) reply.lost[i] = 0;
+      told = std::max(told, reply.lost[i]);
     }
     Bytes changed;
-    wire::encode_body(*reply, changed);
+    wire::encode_body(reply, changed);
     co_return changed;
   }
 

@@ -41,9 +41,8 @@ class SoleWriterTest : public ::testing::Test {
     return *std::move(made);
   }
   Result<Attributes> stat(ClientProcess& process, const std::string& path = "f") {
-    auto found = run(process, process.client().stat(path_from_root(path)));
-    if (!found) return std::move(found).error();
-    return found->attributes;
+    SPATE_TRY(auto found, run(process, process.client().stat(path_from_root(path))));
+    return found.attributes;
   }
   void set_mtime(WallTime mtime) {
     wire::SetattrRequest request;

@@ -39,9 +39,8 @@ const std::map<std::string, Item>& catalog() {
 std::string file_of(const Item& item) { return fmt::format("{}/v{}/{}.hex", kFolder, item.since, item.name); }
 
 Result<Bytes> golden(const std::string& name) {
-  auto text = read_text(file_of(catalog().at(name)));
-  if (!text) return std::move(text).error();
-  return from_hex(*text);
+  SPATE_TRY(auto text, read_text(file_of(catalog().at(name))));
+  return from_hex(text);
 }
 
 TEST(Golden, EverythingHasAFile) {

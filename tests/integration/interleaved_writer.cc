@@ -102,8 +102,7 @@ job::Task<Result<void>> compare(client::Client& client, const Plan& plan, const 
                         " of the piece at " + std::to_string(piece.offset) + ", " + std::to_string(piece.size) +
                         " bytes, of writer " + std::to_string(piece.writer));
   }
-  auto closed = co_await file->close();
-  if (!closed) co_return std::move(closed).error();
+  SPATE_CO_TRY(std::ignore, co_await file->close());
   co_return Result<void>();
 }
 

@@ -18,8 +18,7 @@ job::Task<Result<void>> make_file(client::Client& client, std::string path) {
   client::NewObject object;
   object.attributes.mode = 0644;
   SPATE_CO_TRY(auto file, co_await client.create(client::path_from_root(path), wire::kOpenWrite, object));
-  auto closed = co_await file->close();
-  if (!closed) co_return std::move(closed).error();
+  SPATE_CO_TRY(std::ignore, co_await file->close());
   co_return Result<void>();
 }
 

@@ -52,8 +52,7 @@ job::Task<Result<void>> write_steadily(client::Client& client, std::string path,
     at += size;
     say(std::to_string(at));
   }
-  auto closed = co_await file->close();
-  if (!closed) co_return std::move(closed).error();
+  SPATE_CO_TRY(std::ignore, co_await file->close());
   say("closed");
   co_return Result<void>();
 }

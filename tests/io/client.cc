@@ -148,9 +148,7 @@ job::Task<Result<ReadOutcome>> Client::read(wire::ReadRequest request, Capabilit
   } else {
     options.bulk = &bulk;
   }
-  auto reply = co_await channel().call<wire::ReadReply>(request, options);
-  if (!reply) co_return std::move(reply).error();
-  outcome.reply = *std::move(reply);
+  SPATE_CO_TRY(outcome.reply, co_await channel().call<wire::ReadReply>(request, options));
   if (outcome.reply.stream_bytes.size() != outcome.streams.size()) co_return Errc::kProtocol;
   if (in_reply) {
     ByteView data = outcome.reply.data;
@@ -162,8 +160,7 @@ job::Task<Result<ReadOutcome>> Client::read(wire::ReadRequest request, Capabilit
     }
     if (!data.empty()) co_return Errc::kProtocol;
   } else {
-    auto finished = co_await bulk.finish(outcome.reply.stream_bytes);
-    if (!finished) co_return std::move(finished).error();
+    SPATE_CO_TRY(std::ignore, co_await bulk.finish(outcome.reply.stream_bytes));
     for (std::size_t i = 0; i < outcome.streams.size(); ++i) outcome.streams[i].resize(outcome.reply.stream_bytes[i]);
   }
   co_return outcome;
@@ -181,8 +178,7 @@ job::Task<Result<wire::WriteReply>> Client::write(wire::WriteRequest request, st
   if (!request.has_inline_data) options.bulk = &bulk;
   auto reply = co_await channel().call<wire::WriteReply>(request, options);
   if (reply && !request.has_inline_data) {
-    auto finished = co_await bulk.finish(std::move(sizes));
-    if (!finished) co_return std::move(finished).error();
+    SPATE_CO_TRY(std::ignore, co_await bulk.finish(std::move(sizes)));
   } else {
     co_await bulk.abandon();
   }

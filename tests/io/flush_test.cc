@@ -36,9 +36,8 @@ class FlushTest : public ::testing::Test {
   /// The counter up to which writes may be lost.
   Result<std::uint64_t> flush(Client& who) {
     const Capability capability = who.capability(kFile);
-    const auto reply = who.ask<wire::DatafileFlushReply>(flush_request(), &capability);
-    if (!reply) return reply.error();
-    return reply->lost[0];
+    SPATE_TRY(const auto reply, who.ask<wire::DatafileFlushReply>(flush_request(), &capability));
+    return reply.lost[0];
   }
   void fail_next_sync() { world_.storage(0).add({.op = BytestreamOp::kSync, .status = Errc::kIoError}); }
   job::Task<void> flush_into(std::vector<Result<std::uint64_t>>& out) {

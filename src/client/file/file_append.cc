@@ -83,8 +83,7 @@ job::Task<Result<void>> FileAppend::right_in_time(Appends::AppendedPtr file, job
 job::Task<Result<std::uint64_t>> FileAppend::append_now(Appends::AppendedPtr file, Params params) {
   Result<std::uint64_t> end = Errc::kSessionFenced;
   for (int tries = 0; tries < kMostTries && must_renew(end.code()); ++tries) {
-    auto right = co_await right_in_time(file, params.stop);
-    if (!right) co_return std::move(right).error();
+    SPATE_CO_TRY(std::ignore, co_await right_in_time(file, params.stop));
     const Limits limits = data_.session().limits(params.stop);
     const Capability before = data_.capability().now();
     SPATE_CO_TRY(std::ignore, co_await data_.capability().make_current(limits));

@@ -295,11 +295,10 @@ job::Task<Result<void>> Session::fetch_groups(std::vector<TargetId> groups, Limi
     request.groups.assign(left.begin(),
                           left.begin() + static_cast<std::ptrdiff_t>(std::min(left.size(), kGroupsAtOnce)));
     left = left.subspan(request.groups.size());
-    const auto reply = co_await ask(request, limits, kMapRoom);
-    if (!reply) co_return Error(reply.error());
-    if (reply->groups.size() != request.groups.size() || reply->more)
+    SPATE_CO_TRY(const auto reply, co_await ask(request, limits, kMapRoom));
+    if (reply.groups.size() != request.groups.size() || reply.more)
       co_return Error::told(Errc::kNotFound, meta().name() + " does not know a group of targets that a file names");
-    servers_.groups().learn(reply->groups);
+    servers_.groups().learn(reply.groups);
   }
   co_return Result<void>();
 }

@@ -64,9 +64,8 @@ class Session {
                                                 std::uint32_t reply_room = 16 * 1024) {
     Bytes body;
     wire::encode_body(request, body);
-    auto raw = co_await send_query(Request::kOp, body, limits, reply_room);
-    if (!raw) co_return std::move(raw).error();
-    auto reply = wire::decode_body<wire::ReplyOf<Request>>(raw->body);
+    SPATE_CO_TRY(auto raw, co_await send_query(Request::kOp, body, limits, reply_room));
+    auto reply = wire::decode_body<wire::ReplyOf<Request>>(raw.body);
     co_return reply;
   }
   /// Sends a request that changes something to the meta server. The request has an id, so it can be resent safely.

@@ -41,9 +41,8 @@ class MirrorPeers {
                                         rpc::CallOptions options) {
     rpc::Channel* const channel = channel_to(server, lane);
     if (channel == nullptr) co_return Error(Errc::kUnreachable, "an io server that the cluster map does not have");
-    auto raw = co_await channel->call(op, body, options);
-    if (!raw) co_return std::move(raw).error();
-    auto reply = wire::decode_body<Reply>(raw->body);
+    SPATE_CO_TRY(auto raw, co_await channel->call(op, body, options));
+    auto reply = wire::decode_body<Reply>(raw.body);
     if (!reply) co_return std::move(reply).error().within(channel->name());
     co_return reply;
   }

@@ -175,10 +175,9 @@ job::Task<Result<Bytes>> encoded_body(Operation& operation, ByteView request_byt
   if (Confinement* const confinement = operation.confinement()) {
     SPATE_CO_TRY(std::ignore, co_await confinement->admit_all(operation.store(), wire::handles_of(*request)));
   }
-  auto reply = co_await Function(operation, *request);
-  if (!reply) co_return std::move(reply).error();
+  SPATE_CO_TRY(auto reply, co_await Function(operation, *request));
   Bytes out;
-  wire::encode_body(*reply, out);
+  wire::encode_body(reply, out);
   co_return out;
 }
 

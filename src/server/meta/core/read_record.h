@@ -19,9 +19,8 @@ job::Task<Result<std::optional<Record>>> read_record(job::Transaction& store, St
   auto read = co_await store.get(key, mode);
   if (read.status != Errc::kOk) co_return read.status;
   if (!read.value) co_return std::optional<Record>();
-  auto record = decode_record<Record>(*read.value);
-  if (!record) co_return std::move(record).error();
-  co_return std::optional<Record>(*std::move(record));
+  SPATE_CO_TRY(auto record, decode_record<Record>(*read.value));
+  co_return std::optional<Record>(std::move(record));
 }
 
 }  // namespace spate::meta

@@ -148,9 +148,8 @@ class TestFs {
     }
     Bytes body;
     wire::encode_body(request, body);
-    auto answer = co_await service->operations().at(Request::kOp).handler(call, body);
-    if (!answer) co_return std::move(answer).error();
-    co_return wire::decode_body<Reply>(*answer);
+    SPATE_CO_TRY(auto answer, co_await service->operations().at(Request::kOp).handler(call, body));
+    co_return wire::decode_body<Reply>(answer);
   }
   template <typename Reply, typename Request>
   Result<Reply> asked(Credential who, Request request, wire::RequestId id = {}) {
@@ -221,10 +220,9 @@ class User {
   }
   /// Creates a file that may have data: it was opened for writing, and closed.
   Result<wire::ObjectReply> create_written(std::string path) {
-    const auto made = create(std::move(path), 0644, wire::kOpenWrite | wire::kOpenExclusive);
-    if (!made) return made.error();
+    SPATE_TRY(const auto made, create(std::move(path), 0644, wire::kOpenWrite | wire::kOpenExclusive));
     wire::CloseRequest request;
-    request.handle = made->object.attributes.handle;
+    request.handle = made.object.attributes.handle;
     request.rights = Rights::kWrite;
     request.data = wire::DataSummary{};
     return ask<wire::ObjectReply>(request);
@@ -296,9 +294,8 @@ class User {
     wire::GetxattrRequest request;
     request.where = at(std::move(path));
     request.name = std::move(name);
-    auto reply = ask<wire::GetxattrReply>(std::move(request));
-    if (!reply) return std::move(reply).error();
-    return std::string(as_text(reply->value));
+    SPATE_TRY(auto reply, ask<wire::GetxattrReply>(std::move(request)));
+    return std::string(as_text(reply.value));
   }
   Result<wire::Empty> removexattr(std::string path, std::string name) {
     wire::RemovexattrRequest request;
@@ -309,9 +306,8 @@ class User {
   Result<std::vector<std::string>> listxattr(std::string path) {
     wire::ListxattrRequest request;
     request.where = at(std::move(path));
-    auto reply = ask<wire::ListxattrReply>(std::move(request));
-    if (!reply) return std::move(reply).error();
-    return std::move(reply->names);
+    SPATE_TRY(auto reply, ask<wire::ListxattrReply>(std::move(request)));
+    return std::move(reply.names);
   }
   Result<wire::ReaddirReply> readdir(Handle handle, std::uint64_t cookie = 0, bool attributes = false) {
     wire::ReaddirRequest request;

@@ -124,9 +124,8 @@ class RoleTest : public ::testing::Test {
     return client;
   }
   Result<void> keep_alive(TestClient& client) {
-    auto reply = asked<wire::KeepAliveReply>(client, wire::KeepAliveRequest(), no_id());
-    if (!reply) return std::move(reply).error();
-    client.ticket = reply->ticket;
+    SPATE_TRY(auto reply, asked<wire::KeepAliveReply>(client, wire::KeepAliveRequest(), no_id()));
+    client.ticket = reply.ticket;
     return {};
   }
 
@@ -153,9 +152,8 @@ class RoleTest : public ::testing::Test {
     call.places = places;
     Bytes body;
     wire::encode_body(request, body);
-    auto answer = co_await role->service().operations().at(Request::kOp).handler(call, body);
-    if (!answer) co_return std::move(answer).error();
-    co_return wire::decode_body<Reply>(*answer);
+    SPATE_CO_TRY(auto answer, co_await role->service().operations().at(Request::kOp).handler(call, body));
+    co_return wire::decode_body<Reply>(answer);
   }
   template <typename Reply, typename Request>
   Result<Reply> asked(TestClient& client, Request request, wire::RequestId request_id) {
@@ -229,9 +227,8 @@ class RoleTest : public ::testing::Test {
   Result<Attributes> stat(TestClient& client, std::string path) {
     wire::LookupRequest request;
     request.where = at(std::move(path));
-    auto reply = asked<wire::ObjectReply>(client, std::move(request), no_id());
-    if (!reply) return std::move(reply).error();
-    return reply->attributes;
+    SPATE_TRY(auto reply, asked<wire::ObjectReply>(client, std::move(request), no_id()));
+    return reply.attributes;
   }
   /// A write that reaches the io servers.
   ::testing::AssertionResult write(const TestClient& client, Handle handle, std::uint64_t end) {
