@@ -33,8 +33,9 @@ def command(mpi, ranks, *words):
 
 
 def environment(fs, **more):
-    # Open MPI refuses to run as root without these.
-    return dict(fs.env, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", **more)
+    # Open MPI refuses to run as root without the first two. A rank that waits gives its processor to others: there are more ranks and servers
+    # than processors.
+    return dict(fs.env, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_mpi_yield_when_idle="1", MPIR_CVAR_POLLS_BEFORE_YIELD="1", **more)
 
 
 def started(fs, mpi, ranks, *words, env=None, prefix=(SPATE, "run", "--mpi", "--")):
