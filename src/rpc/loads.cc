@@ -46,6 +46,7 @@ std::optional<wire::LoadKind> load_kind(wire::Op op) {
     case Op::kSetxattr:
     case Op::kRemovexattr:
     case Op::kChangeBatch:
+    case Op::kQueuedChanges:
     case Op::kMetaRepair:
     case Op::kPunch:
     case Op::kDatafileTruncate:

@@ -20,22 +20,24 @@ constexpr std::uint16_t kOldestProtocolVersion = 1;
 /// Optional abilities. Hello negotiates those that both sides have.
 enum Feature : std::uint64_t {
   kFeatureNone = 0,
-  kFeatureLeases = 1,      // replies to changes begin with the touched objects (lease_messages.h)
-  kFeatureGrants = 2,      // and then they list what the client may cache of them; only with leases
-  kFeatureLists = 4,       // the server has list_lease
-  kFeatureFlushes = 8,     // the server has datafile_flush
-  kFeatureAllocates = 16,  // the server has datafile_allocate
-  kFeatureBatches = 32,    // the server has change_batch
-  kFeatureCloses = 64,     // the server has close_writers
-  kFeatureMirrors = 128,   // knows files whose slots are groups of targets (mirror_messages.h)
-  kFeatureRacks = 256,     // knows racks in cluster maps, and in join_server
-  kFeatureGathers = 512,   // the client may gather writes; others wait until it has sent them (docs/wire.md)
+  kFeatureLeases = 1,        // replies to changes begin with the touched objects (lease_messages.h)
+  kFeatureGrants = 2,        // and then they list what the client may cache of them; only with leases
+  kFeatureLists = 4,         // the server has list_lease
+  kFeatureFlushes = 8,       // the server has datafile_flush
+  kFeatureAllocates = 16,    // the server has datafile_allocate
+  kFeatureBatches = 32,      // the server has change_batch
+  kFeatureCloses = 64,       // the server has close_writers
+  kFeatureMirrors = 128,     // knows files whose slots are groups of targets (mirror_messages.h)
+  kFeatureRacks = 256,       // knows racks in cluster maps, and in join_server
+  kFeatureGathers = 512,     // the client may gather writes; others wait until it has sent them (docs/wire.md)
+  kFeatureDelegates = 1024,  // the client may answer changes itself in directories delegated to it, and queues them
 };
 /// The features of a client that caches attributes.
 constexpr std::uint64_t kLeaseFeatures = kFeatureLeases | kFeatureGrants | kFeatureLists;
 /// The features of a server of this version. A client asks for those that it uses.
 constexpr std::uint64_t kOurFeatures = kLeaseFeatures | kFeatureFlushes | kFeatureAllocates | kFeatureBatches |
-                                       kFeatureCloses | kFeatureMirrors | kFeatureRacks | kFeatureGathers;
+                                       kFeatureCloses | kFeatureMirrors | kFeatureRacks | kFeatureGathers |
+                                       kFeatureDelegates;
 
 enum class Priority : std::uint8_t { kControl = 0, kNormal = 1, kBackground = 2 };
 

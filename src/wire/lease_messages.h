@@ -98,6 +98,9 @@ struct GrantedObject {
   enum GrantFlags : std::uint8_t {
     kSearchable = 1,  // a directory in which the session may look up names
     kNeverUsed = 2,   // a directory that has never had a name
+    // A new directory, of a session with the feature `delegates`: until the lease is recalled, the session answers
+    // changes in it itself, and queues them (queue_messages.h).
+    kDelegated = 4,
   };
   ObjectReply object;
   std::uint8_t flags = 0;

@@ -20,6 +20,7 @@
 #include "wire/meta_messages.h"
 #include "wire/mirror_forward_messages.h"
 #include "wire/mirror_messages.h"
+#include "wire/queue_messages.h"
 #include "wire/xattr_messages.h"
 
 namespace spate::wire {

@@ -31,22 +31,24 @@ namespace spate::wire {
 
 /// These have an effect once, however often they are sent: the meta server keeps the answer with the effect. open and
 /// close check by themselves that a key for reading only asks for nothing else.
-#define SPATE_META_CHANGES(X)                \
-  X(Setattr, 22, setattr, kWriters)          \
-  X(Create, 23, create, kWriters)            \
-  X(Mkdir, 24, mkdir, kWriters)              \
-  X(Symlink, 25, symlink, kWriters)          \
-  X(Link, 26, link, kWriters)                \
-  X(Unlink, 27, unlink, kWriters)            \
-  X(Rmdir, 28, rmdir, kWriters)              \
-  X(Rename, 29, rename, kWriters)            \
-  X(Open, 31, open, kReaders)                \
-  X(Close, 32, close, kReaders)              \
-  X(Truncate, 33, truncate, kWriters)        \
-  X(Setxattr, 35, setxattr, kWriters)        \
-  X(Removexattr, 37, removexattr, kWriters)  \
-  X(ChangeBatch, 52, change_batch, kWriters) \
-  X(CloseWriters, 56, close_writers, kWriters)
+#define SPATE_META_CHANGES(X)                      \
+  X(Setattr, 22, setattr, kWriters)                \
+  X(Create, 23, create, kWriters)                  \
+  X(Mkdir, 24, mkdir, kWriters)                    \
+  X(Symlink, 25, symlink, kWriters)                \
+  X(Link, 26, link, kWriters)                      \
+  X(Unlink, 27, unlink, kWriters)                  \
+  X(Rmdir, 28, rmdir, kWriters)                    \
+  X(Rename, 29, rename, kWriters)                  \
+  X(Open, 31, open, kReaders)                      \
+  X(Close, 32, close, kReaders)                    \
+  X(Truncate, 33, truncate, kWriters)              \
+  X(Setxattr, 35, setxattr, kWriters)              \
+  X(Removexattr, 37, removexattr, kWriters)        \
+  X(ChangeBatch, 52, change_batch, kWriters)       \
+  X(CloseWriters, 56, close_writers, kWriters)     \
+  X(ReserveHandles, 88, reserve_handles, kWriters) \
+  X(QueuedChanges, 89, queued_changes, kWriters)
 
 /// All operations. The role that serves an operation of this list has a row for it in its operation table.
 #define SPATE_OPERATIONS(X)                  \

@@ -41,6 +41,7 @@ rpc::Identity identity_of(const Options& options) {
   identity.features = wire::kOurFeatures;
   if (!options.keep_attributes) identity.features &= ~wire::kLeaseFeatures;
   if (!options.keep_attributes || options.gather == nullptr) identity.features &= ~wire::kFeatureGathers;
+  identity.features &= ~wire::kFeatureDelegates;
   return identity;
 }
 

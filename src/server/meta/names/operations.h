@@ -10,6 +10,7 @@
 #include "wire/meta_messages.h"
 #include "wire/mirror_messages.h"
 #include "wire/op.h"
+#include "wire/queue_messages.h"
 #include "wire/xattr_messages.h"
 
 namespace spate::meta {
