@@ -50,6 +50,8 @@ enum class Defect : std::uint8_t {
   kRecordsOutliveCut,     // a member whose log is cut keeps the records that the entries beyond the cut have written
   kClientsBuffers,        // forwarded changes need buffers that requests of clients may hold
   kOverlapsUnordered,     // changes of a data group that overlap are forwarded in any order
+  kQueuedTwice,           // the number of the last queued change of a client is not recorded
+  kUnrecalledByRead,      // a read does not recall the delegation of what it meets
   kEpochBeforeEnd,        // a member of a data group accepts an epoch before changes of the last one have ended
 };
 

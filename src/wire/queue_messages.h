@@ -18,7 +18,7 @@ inline constexpr std::size_t kMostRanges = 2;
 struct ReserveHandlesRequest {
   static constexpr Op kOp = Op::kReserveHandles;
   static constexpr std::string_view kName = "reserve handles request";
-  Handle directory;  // any one: it names the server
+  Handle directory;         // any one: it names the server
   std::uint32_t count = 0;  // 1..kMostReserved
   template <typename A>
   void fields(A& a) {
@@ -36,8 +36,8 @@ struct ReserveHandlesReply {
   }
 };
 
-/// The changes that may be queued: create of a regular file with kOpenExclusive, opened or not; mkdir; symlink; setattr;
-/// close.
+/// The changes that may be queued: create of a regular file with kOpenExclusive, opened or not; mkdir; symlink;
+/// setattr; close.
 constexpr bool queueable(Op op) {
   switch (op) {
     case Op::kCreate:

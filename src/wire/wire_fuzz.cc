@@ -11,11 +11,11 @@
 namespace spate::wire {
 namespace {
 
-/// Descriptions get their canonical form, and unknown errors (`status`, of a batch in each answer) become kUnknown.
-/// Everything else has one encoding.
+/// Descriptions get their canonical form, and unknown errors (`status`, of several changes in each of `answers`) become
+/// kUnknown. Everything else has one encoding.
 template <typename M>
 constexpr bool kOneEncoding =
-    !requires(M m) { m.what; } && !requires(M m) { m.status; } && !std::is_same_v<M, ChangeBatchReply>;
+    !requires(M m) { m.what; } && !requires(M m) { m.status; } && !requires(M m) { m.answers; };
 
 template <typename M>
 void check(ByteView input) {

@@ -147,6 +147,7 @@ std::string_view key_name(meta::KeyKind kind) {
     case meta::KeyKind::kUnsettled: return "unsettled";
     case meta::KeyKind::kGlobal: return "global";
     case meta::KeyKind::kDataGroup: return "data_group";
+    case meta::KeyKind::kQueue: return "queue";
   }
   return {};
 }
@@ -161,7 +162,7 @@ TEST(Golden, EveryKindOfKeyIsThere) {
     ASSERT_NE(found, catalog().end()) << name;
     EXPECT_EQ(static_cast<char>(found->second.bytes.front()), c) << name;
   }
-  EXPECT_EQ(kinds.size(), 11U);
+  EXPECT_EQ(kinds.size(), 12U);
 }
 
 TEST(Golden, TheConfigFileIsRead) {

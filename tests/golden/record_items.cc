@@ -169,6 +169,7 @@ std::vector<Item> meta_items() {
       meta_record("unsettled", meta::UnsettledRecord{kTime}),
       meta_record("answer", answer),
       meta_record("answer.refusal", refusal),
+      meta_record("queue", meta::QueueRecord{6, 0x1718, {{0x1234, 0x5678}, {0x9ABC, 0xDEF0}}}),
   };
 }
 
@@ -186,6 +187,7 @@ std::vector<Item> meta_keys() {
       key("meta/key.truncate", meta::truncate_key(kFile).bytes()),
       key("meta/key.unsettled", meta::unsettled_key(kFile).bytes()),
       key("meta/key.global", meta::global_key("superblock").bytes()),
+      key("meta/key.queue", meta::queue_key(client).bytes()),
       key("meta/key.data_group", meta::data_group_key(TargetId(0x01000002)).bytes()),
   };
 }

@@ -17,7 +17,7 @@ PLAIN = {
     "DistributionSpec": "DistributionSpec", "DataGroup": "DataGroup", "datatype::Description": "Description",
 }
 SOURCES = ["model/attributes.h", "model/capability.h", "wire/header.h", "wire/session_messages.h", "wire/meta_messages.h", "wire/xattr_messages.h",
-           "wire/cluster_messages.h", "wire/lock_messages.h", "wire/event_messages.h", "wire/lease_messages.h",
+           "wire/cluster_messages.h", "wire/lock_messages.h", "wire/event_messages.h", "wire/lease_messages.h", "wire/batch_messages.h", "wire/queue_messages.h",
            "wire/mirror_messages.h", "wire/data_path.h", "wire/io_messages.h", "wire/copy_messages.h", "wire/bypass_messages.h", "wire/check_messages.h"]
 ENUM_SOURCES = SOURCES + ["model/layout.h", "model/data_group.h", "model/lock_ranges.h", "base/error.h"]
 # The lists in archive.cc and the structures that they belong to.

@@ -68,6 +68,15 @@ Bytes with_touched(const rpc::Call& call, const wire::Touched& touched, const wi
   return out;
 }
 
+/// Whether what the run changes is still inside of the key's directory. Directories above may have been moved while
+/// recall() waited for clients, which take as long as they like.
+job::Task<Result<bool>> is_still_inside(job::KeyvalContext& store, Operation& operation) {
+  if (operation.confinement() == nullptr) co_return true;
+  job::Transaction now(store.begin());
+  auto holds = co_await operation.confinement()->still_holds(now);
+  co_return holds;
+}
+
 bool has_slot(const rpc::Call& call) { return call.header.id.slot != wire::RequestId::kNoSlot; }
 
 }  // namespace
@@ -83,6 +92,7 @@ MetaCore::MetaCore(MetaOptions options, job::KeyvalContext& store, Random& rando
       data_groups_(store, parts_),
       group_servers_(store.executor()),
       revoked_keys_(store),
+      queues_(store.executor()),
       used_numbers_(store.executor(), parts_),
       next_base_(random.below(std::max<std::size_t>(membership_.targets().size(), 1))),
       objects_(store),
@@ -153,19 +163,21 @@ job::Task<void> MetaCore::sync_now_and_then() {
 }
 
 // Uses a remembered answer for a short time: in this time, a device cannot write as much as is reserved for removals.
-bool MetaCore::short_of_space() {
+Result<void> MetaCore::check_space() {
   constexpr Duration kGood = std::chrono::milliseconds(10);
   const MonoTime now = clock().now();
-  if (now < room_until_) return false;
-  if (store_.store().short_of_space()) {
-    if (!std::exchange(told_full_, true)) {
-      SPATE_LOG("server/meta", error, "the device is full, only removals are taken: remove files, or give it more");
-      job::spawn(gate_, tell_room());
-    }
-    return true;
+  if (now < room_until_) return {};
+  if (!store_.store().short_of_space()) {
+    room_until_ = now + kGood;
+    return {};
   }
-  room_until_ = now + kGood;
-  return false;
+  if (!std::exchange(told_full_, true)) {
+    SPATE_LOG("server/meta", error, "the device is full, only removals are taken: remove files, or give it more");
+    job::spawn(gate_, tell_room());
+  }
+  return Error::told(
+      Errc::kNoSpace,
+      "no space left on device: that of the meta server has room for removals only; remove files, or give it more");
 }
 
 job::Task<void> MetaCore::tell_room() {
@@ -179,15 +191,12 @@ job::Task<void> MetaCore::tell_room() {
   SPATE_LOG("server/meta", info, "the device has room again");
 }
 
-job::Task<Result<Handle>> MetaCore::new_handle(job::StopToken stop) {
-  if (short_of_space()) {
-    co_return Error::told(
-        Errc::kNoSpace,
-        "no space left on device: that of the meta server has room for removals only; remove files, or give it more");
-  }
+job::Task<Result<Handle>> MetaCore::new_handle(job::StopToken stop, std::uint64_t count) {
+  SPATE_CO_TRY(std::ignore, check_space());
   SPATE_CO_TRY(std::ignore, co_await used_numbers_.known(stop));
-  SPATE_CO_TRY(const std::uint64_t number, co_await handles_.take(stop));
-  if (number >> kPlaceShift != 0) co_return Error::told(Errc::kNoSpace, "this metadata shard has no handle left");
+  SPATE_CO_TRY(const std::uint64_t number, co_await handles_.take(stop, count));
+  if ((number + count - 1) >> kPlaceShift != 0)
+    co_return Error::told(Errc::kNoSpace, "this metadata shard has no handle left");
   co_return Handle(std::uint64_t{options_.shard} << 48U | number);
 }
 
@@ -215,25 +224,6 @@ job::Task<Result<Bytes>> MetaCore::change(rpc::Call& call, ByteView request, Bod
   co_return result;
 }
 
-/// Waits until no other client has a lease on what this run changes. So every client sees the change after its commit.
-job::Task<Result<void>> MetaCore::recall(Operation& operation) {
-  const bool nothing = operation.changes().touched().objects.empty() && !operation.changes().opened_for_reading();
-  if (nothing || parts_.leases == nullptr) co_return {};
-  operation.begin_changes();
-  const rpc::ReleasedPlace released(operation.call());
-  auto recalled = co_await parts_.leases->recall(operation);
-  co_return recalled;
-}
-
-/// Whether what the run changes is still inside of the key's directory. Directories above may have been moved while
-/// recall() waited for clients, which take as long as they like.
-job::Task<Result<bool>> MetaCore::is_still_inside(Operation& operation) {
-  if (operation.confinement() == nullptr) co_return true;
-  job::Transaction now(store_.begin());
-  auto holds = co_await operation.confinement()->still_holds(now);
-  co_return holds;
-}
-
 job::Task<Result<Bytes>> MetaCore::run_changes(Operation& operation, ByteView request, Body body) {
   const rpc::Call& call = operation.call();
   for (;;) {
@@ -252,6 +242,10 @@ job::Task<Result<Bytes>> MetaCore::run_changes(Operation& operation, ByteView re
       }
     }
     auto result = co_await body(operation, request);
+    if (!operation.met().empty()) {
+      SPATE_CO_TRY(std::ignore, co_await recall_met(operation));
+      continue;
+    }
     if (operation.confinement() != nullptr && operation.confinement()->beyond()) {
       SPATE_LOG("server/meta", error, "a change beyond its key's directory was refused op={} client={}",
                 wire::op_name(call.header.op), call.header.client.value);
@@ -262,8 +256,13 @@ job::Task<Result<Bytes>> MetaCore::run_changes(Operation& operation, ByteView re
       if (!result) operation.begin();  // drops everything that it has put
       if (auto answer = operation.deferred().take_answer()) result = *std::move(answer);
       if (has_slot(call)) parts_.answers->remember(operation.store(), call, result, operation.deferred().truncates());
+      operation.meet_touched();
+      if (!operation.met().empty()) {
+        SPATE_CO_TRY(std::ignore, co_await recall_met(operation));
+        continue;
+      }
       SPATE_CO_TRY(std::ignore, co_await recall(operation));
-      SPATE_CO_TRY(const bool inside, co_await is_still_inside(operation));
+      SPATE_CO_TRY(const bool inside, co_await is_still_inside(store_, operation));
       if (!inside) {  // the next run refuses it
         SPATE_CO_TRY(std::ignore, co_await before_next_run(operation));
         continue;
@@ -382,14 +381,6 @@ job::Task<Result<void>> MetaCore::run_internal(InternalChange change, trove::Dur
     }
     SPATE_CO_TRY(std::ignore, co_await before_next_run(operation));
   }
-}
-
-job::Task<Result<Bytes>> MetaCore::read(rpc::Call& call, ByteView request, Body body) {
-  SPATE_CO_TRY(std::ignore, parts_.sessions->admit(call));
-  Operation operation(*this, operation_parts_, call, Operation::Kind::kRead);
-  operation.begin();
-  auto result = co_await body(operation, request);
-  co_return result;
 }
 
 }  // namespace spate::meta

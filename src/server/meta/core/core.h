@@ -14,6 +14,7 @@
 #include "server/meta/core/operation.h"
 #include "server/meta/core/options.h"
 #include "server/meta/core/parts.h"
+#include "server/meta/core/queue_table.h"
 #include "server/meta/core/revoked_keys.h"
 #include "server/meta/core/used_numbers.h"
 #include "server/meta/store/counter.h"
@@ -66,8 +67,11 @@ class MetaCore {
   DirectoryLocks& locks() { return locks_; }
   NameFilter& name_filter() { return name_filter_; }
   const NameHash& name_hash() const { return name_hash_; }
-  /// A handle that no object has ever had.
-  job::Task<Result<Handle>> new_handle(job::StopToken stop);
+  /// A handle that no object has ever had; or the first of `count` such handles in a row.
+  job::Task<Result<Handle>> new_handle(job::StopToken stop, std::uint64_t count = 1);
+  /// kNoSpace, with a sentence: there is room for removals only.
+  Result<void> check_space();
+  QueueTable& queues() { return queues_; }
   Membership& membership() { return membership_; }
   /// Whether a slot may name this target, or group of targets.
   bool has_target(TargetId target) const {
@@ -86,14 +90,13 @@ class MetaCore {
  private:
   void ask_used_numbers();
   void skip_used(ServerId server, const wire::UsedNumbersReply& used);
-  bool short_of_space();
   job::Task<Result<Bytes>> run_changes(Operation& operation, ByteView request, Body body);
-  job::Task<Result<bool>> is_still_inside(Operation& operation);
   job::Task<Result<void>> before_next_run(Operation& operation);
   job::Task<Result<void>> after_truncation(const rpc::Call& call, Handle handle);
   job::Task<Result<Bytes>> acknowledge(Operation& operation, Result<Bytes> result);
   job::Task<Result<Bytes>> answer_again(Operation& operation, AnswerRecord answer);
   job::Task<Result<void>> recall(Operation& operation);
+  job::Task<Result<void>> recall_met(Operation& operation);
   void committed(Operation& operation);
   job::Task<void> sync_now_and_then();
   job::Task<void> tell_room();
@@ -111,6 +114,7 @@ class MetaCore {
   DataGroups data_groups_;
   GroupServers group_servers_;
   RevokedKeys revoked_keys_;
+  QueueTable queues_;
   UsedNumbers used_numbers_;
   std::uint64_t next_base_ = 0;
   InodeCount objects_;
@@ -122,7 +126,7 @@ class MetaCore {
   std::uint64_t syncs_ended_ = 0;
   Errc last_sync_ = Errc::kOk;
   bool told_full_ = false;  // the log has reported a full device, and not yet that there is room again
-  MonoTime room_until_;     // until then short_of_space() need not look again
+  MonoTime room_until_;     // until then check_space() need not look again
   job::Event sync_ended_;
   metrics::Counter conflicts_;
   metrics::Counter resent_;

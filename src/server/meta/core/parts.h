@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "job/storage.h"
@@ -128,7 +129,8 @@ class Sessions {
   /// kMaxFences.
   virtual wire::ListFencesReply fences(ClientId /*after*/) const { return {}; }
   /// Ends the present epoch of a session as an expired lease does: the epoch is fenced, and what it held is released.
-  virtual void end_epoch(ClientId /*client*/) {}
+  /// `why`: for the log.
+  virtual void end_epoch(ClientId /*client*/, std::string_view /*why*/) {}
   /// The same for all sessions that were opened or resumed with this key, which was revoked.
   virtual void end_sessions_of(const KeyId& /*key*/) {}
 };
@@ -171,6 +173,17 @@ class Leases : public SessionHoldings {
   /// it changed.
   virtual wire::Granted keep_changed(Operation& /*operation*/) { return {}; }
   virtual void end_change(Handle object, bool removed) = 0;
+  /// Whether anything is delegated to a session, or may still be since before a restart. If not, meets() need not be
+  /// asked in this run of an operation.
+  virtual bool delegates() const { return false; }
+  /// Grows with each end of a delegation.
+  virtual std::uint64_t ends_of_delegations() const { return 0; }
+  /// Whether the operation must not use what it reads of this object: changes of it may be queued at another session,
+  /// or have come from there since `ends` was the number of ends.
+  virtual bool meets(const Operation& /*operation*/, Handle /*object*/, std::uint64_t /*ends*/) const { return false; }
+  /// Waits until the sessions that keep the operation from what it has met have sent all that they had queued. The
+  /// operation holds no locks meanwhile.
+  virtual job::Task<Result<void>> recall_met(Operation& /*operation*/) { co_return {}; }
   /// Whether some session may gather writes.
   virtual bool any_gathers() const { return false; }
   /// The session has asked for events. `knows_table`: it has named the table of this process.

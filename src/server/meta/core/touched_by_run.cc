@@ -46,7 +46,16 @@ void TouchedByRun::note_inode(const InodeRecord& inode) {
   if (inode.write_opens > 0) open_for_writing_.push_back(inode.handle());
   if (!inode.is_directory()) return;
   if (check_searchable(caller_.credential, inode)) written.flags |= wire::GrantedObject::kSearchable;
+  if (may_be_delegated(inode)) written.flags |= wire::GrantedObject::kDelegated;
   if (inode.entries_version == InodeRecord().entries_version) written.flags |= wire::GrantedObject::kNeverUsed;
+}
+
+/// A client computes attributes of what it makes in such a directory without knowing more than the mode.
+bool TouchedByRun::may_be_delegated(const InodeRecord& directory) const {
+  const Attributes& a = directory.attributes;
+  const bool owns = caller_.credential.uid == a.uid || is_root(caller_.credential);
+  const bool plain = (a.mode & (kSetGid | kSticky)) == 0 && directory.acl.empty() && directory.default_acl.empty();
+  return (caller_.features & wire::kFeatureDelegates) != 0 && owns && plain && !caller_.is_confined();
 }
 
 void TouchedByRun::note_entry(Handle directory, std::string_view name, const EntryRecord& record) {

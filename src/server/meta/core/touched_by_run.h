@@ -42,6 +42,8 @@ class TouchedByRun {
   Handle opened_for_reading() const { return opened_; }
 
  private:
+  bool may_be_delegated(const InodeRecord& directory) const;
+
   const rpc::Peer& caller_;
   const bool caller_keeps_;
   wire::Touched touched_;

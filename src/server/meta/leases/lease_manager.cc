@@ -5,6 +5,7 @@
 
 #include "job/deadline.h"
 #include "log/log.h"
+#include "model/defect.h"
 #include "server/meta/core/reply.h"
 #include "server/meta/core/walk.h"
 #include "server/meta/names/operations.h"
@@ -49,6 +50,12 @@ std::vector<Handle> objects_of(const wire::LookupLeaseReply& reply) {
   return objects;
 }
 
+/// Whether the operation may be a copy of a request that its client no longer waits for.
+bool is_late(const Operation& operation, const LeaseTable::Lease& lease) {
+  const bool queued = operation.call().header.op == wire::Op::kQueuedChanges;
+  return !queued && operation.incarnation() < lease.holder.incarnation;
+}
+
 LeaseHolder holder_of(const Operation& operation) {
   const wire::RequestHeader& header = operation.call().header;
   return {header.client, header.session_epoch, operation.incarnation()};
@@ -60,6 +67,7 @@ LeaseManager::LeaseManager(MetaCore& core, SessionEvents& events, metrics::Regis
     : core_(core),
       events_(events),
       markers_(core, {"lease", &lease_holder_key, &lease_holders, &parse_lease_holder_key}),
+      delegators_(core, {"delegation", &delegation_holder_key, &delegation_holders, &parse_delegation_holder_key}),
       table_(limits),
       answered_(core.executor()),
       granted_(metrics, "spate_server_meta_leases_granted_total"),
@@ -80,6 +88,7 @@ std::uint32_t LeaseManager::lease_ms() const {
 job::Task<Result<void>> LeaseManager::start() {
   grace_end_ = core_.executor().now() + lease();
   SPATE_CO_TRY(std::ignore, co_await markers_.load());
+  SPATE_CO_TRY(std::ignore, co_await delegators_.load());
   const std::size_t sessions = markers_.pending().size();
   if (sessions > 0) {
     SPATE_LOG("server/meta", info, "changes wait for clients to drop what they keep sessions={}", sessions);
@@ -88,11 +97,13 @@ job::Task<Result<void>> LeaseManager::start() {
 }
 
 /// Whether another session may have leases from the process before. They expire one lease time after the restart, since
-/// nobody has renewed them.
-bool LeaseManager::in_grace(ClientId own) {
+/// nobody has renewed them. Queued changes do not wait: nobody else has leases on what is delegated, and two sessions
+/// would wait for each other, since each sends what it has queued before it tells that it knows of the restart.
+bool LeaseManager::is_in_grace(const Operation& operation) {
   auto& pending = markers_.pending();
   if (!pending.empty() && core_.executor().now() >= grace_end_) pending.clear();
-  return pending.size() > pending.count(own);
+  const rpc::Call& call = operation.call();
+  return call.header.op != wire::Op::kQueuedChanges && pending.size() > pending.count(call.header.client);
 }
 
 void LeaseManager::tell_waiting() {
@@ -101,7 +112,10 @@ void LeaseManager::tell_waiting() {
 }
 
 void LeaseManager::heard(ClientId client, std::uint32_t epoch, bool knows_table) {
-  if (knows_table && markers_.pending().erase(client) > 0) tell_waiting();
+  if (knows_table) {
+    const std::size_t known = markers_.pending().erase(client) + delegators_.pending().erase(client);
+    if (known > 0) tell_waiting();
+  }
   const auto session = sessions_.find(client);
   if (session != sessions_.end() && session->second.epoch == epoch) session->second.heard = core_.executor().now();
 }
@@ -131,8 +145,10 @@ job::Task<Result<void>> LeaseManager::release(ClientId client, std::uint32_t bel
   if (session != sessions_.end() && session->second.epoch < below_epoch) sessions_.erase(session);
   table_.drop_session(client, below_epoch);
   markers_.forget(client, below_epoch);
+  delegators_.forget(client, below_epoch);
   tell_held();
   tell_waiting();
+  SPATE_CO_TRY(std::ignore, co_await delegators_.remove(client, below_epoch, stop));
   auto done = co_await markers_.remove(client, below_epoch, stop);
   co_return done;
 }
@@ -149,14 +165,19 @@ job::Task<Result<bool>> LeaseManager::prepare(const rpc::Call& call) {
   if (session.epoch < epoch) {
     table_.drop_session(client, epoch);
     tell_held();
-    session = SessionLeases{epoch, false, {}};
+    session = SessionLeases{epoch, false, false, {}};
   }
   if (session.epoch > epoch) co_return false;  // a late copy
   if (session.recorded) co_return true;
+  const bool delegates = (call.peer->features & wire::kFeatureDelegates) != 0;
   SPATE_CO_TRY(std::ignore, co_await markers_.record(client, epoch, call.stop));
+  if (delegates) {
+    SPATE_CO_TRY(std::ignore, co_await delegators_.record(client, epoch, call.stop));
+  }
   const auto found = sessions_.find(client);  // may have changed
   if (found == sessions_.end() || found->second.epoch != epoch) co_return false;
   found->second.recorded = true;
+  found->second.delegates = delegates;
   co_return true;
 }
 
@@ -245,7 +266,8 @@ bool LeaseManager::may_keep(const Operation& operation) const {
 void LeaseManager::note_gathering(const Operation& operation) {
   const rpc::Call& call = operation.call();
   if ((call.peer->features & wire::kFeatureGathers) == 0) return;
-  const bool makes = call.header.op == wire::Op::kCreate || call.header.op == wire::Op::kChangeBatch;
+  const bool makes = call.header.op == wire::Op::kCreate || call.header.op == wire::Op::kChangeBatch ||
+                     call.header.op == wire::Op::kQueuedChanges;
   for (const wire::GrantedObject& object : operation.changes().written().objects) {
     const Handle file = object.object.attributes.handle;
     const bool written = operation.changes().leaves_open_for_writing(file);
@@ -256,6 +278,7 @@ void LeaseManager::note_gathering(const Operation& operation) {
 wire::Granted LeaseManager::keep_changed(Operation& operation) {
   wire::Granted out = grant_changed(operation);
   note_gathering(operation);
+  delegate(operation, out);
   return out;
 }
 
@@ -296,7 +319,7 @@ void LeaseManager::recall_surplus() {
     if (leases == nullptr || !leases->contains(client)) continue;
     LeaseTable::Lease& lease = leases->at(client);
     // No change waits for these leases, so a lease whose recall is never acknowledged is dropped when it has expired.
-    if (lease.recalled && lease.until <= core_.executor().now() && !lease.gathers) {
+    if (lease.recalled && lease.until <= core_.executor().now() && !lease.gathers && !lease.delegated) {
       table_.drop(object, client);
     } else {
       recall_one(object, client, lease);
@@ -314,8 +337,9 @@ void LeaseManager::look_at_holders(const Operation& operation, Handle object, bo
   if (leases == nullptr) return;
   for (auto& [client, lease] : *leases) {
     if (lease.holder == own) continue;  // the client drops it when it sends the request and when it gets the reply
-    const bool gathers = lease.gathers && client != own.client;
-    if (only_gathering && !gathers) continue;
+    if (only_gathering && !(lease.gathers && client != own.client)) continue;
+    if (client == own.client && lease.delegated && !is_late(operation, lease)) continue;
+    const bool gathers = (lease.gathers && client != own.client) || is_kept(operation, object, lease);
     const auto session = sessions_.find(client);
     // This session has been silent for so long that all its leases have expired.
     if (session == sessions_.end() || (!gathers && now - session->second.heard >= this->lease())) {
@@ -355,7 +379,7 @@ job::Task<Result<void>> LeaseManager::wait_until(MonoTime when, job::StopToken s
 
 job::Task<Result<void>> LeaseManager::wait_for_others(Operation& operation) {
   const job::StopToken stop = operation.call().stop;
-  while (in_grace(operation.call().header.client)) {
+  while (is_in_grace(operation)) {
     SPATE_CO_TRY(std::ignore, co_await wait_until(grace_end_, stop));
   }
   for (;;) {
@@ -366,7 +390,7 @@ job::Task<Result<void>> LeaseManager::wait_for_others(Operation& operation) {
 }
 
 job::Task<Result<void>> LeaseManager::recall(Operation& operation) {
-  if (!in_grace(operation.call().header.client) && !others_until(operation)) co_return {};
+  if (!is_in_grace(operation) && !others_until(operation)) co_return {};
   const MonoTime begin = core_.executor().now();
   auto done = co_await wait_for_others(operation);
   waits_.record(static_cast<std::uint64_t>((core_.executor().now() - begin).count()));

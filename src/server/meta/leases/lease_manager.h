@@ -31,6 +31,10 @@ class LeaseManager final : public Leases {
   void begin_change(Handle object) override { table_.begin_change(object); }
   wire::Granted keep_changed(Operation& operation) override;
   void end_change(Handle object, bool removed) override;
+  bool delegates() const override { return table_.delegated() > 0 || !delegators_.pending().empty(); }
+  std::uint64_t ends_of_delegations() const override { return table_.ends(); }
+  bool meets(const Operation& operation, Handle object, std::uint64_t ends) const override;
+  job::Task<Result<void>> recall_met(Operation& operation) override;
   bool any_gathers() const override { return any_gathers_; }
   void heard(ClientId client, std::uint32_t epoch, bool knows_table) override;
   void acknowledged(ClientId client, std::uint32_t epoch, const wire::SessionEvent& event) override;
@@ -45,8 +49,9 @@ class LeaseManager final : public Leases {
  private:
   struct SessionLeases {
     std::uint32_t epoch = 0;
-    bool recorded = false;  // the store has a marker of it
-    MonoTime heard;         // when it last asked for events, or got a lease
+    bool recorded = false;   // the store has a marker of it
+    bool delegates = false;  // and one that says that directories may be delegated to it
+    MonoTime heard;          // when it last asked for events, or got a lease
   };
   /// A change waits for the holders of two kinds of leases: of all that it touches, and, of a file that it opens for
   /// reading, of those that may gather writes.
@@ -57,6 +62,10 @@ class LeaseManager final : public Leases {
   };
   void look_at_holders(const Operation& operation, Handle object, bool only_gathering, Wait& wait);
   void note_gathering(const Operation& operation);
+  void delegate(const Operation& operation, wire::Granted& granted);
+  bool waits_for_delegators(const Operation& operation) const;
+  bool is_kept(const Operation& operation, Handle object, const LeaseTable::Lease& lease) const;
+  std::optional<MonoTime> delegates_until(const Operation& operation);
   wire::Granted grant_changed(Operation& operation);
   job::Task<Result<bool>> prepare(const rpc::Call& call);
   bool may_be_granted(const Operation& operation) const;
@@ -68,7 +77,7 @@ class LeaseManager final : public Leases {
   /// Recalls other sessions' leases on what the operation changes. Yields their latest expiry; nothing if none is left.
   std::optional<MonoTime> others_until(const Operation& operation);
   void tell_held() { held_.set(static_cast<std::int64_t>(table_.size())); }
-  bool in_grace(ClientId own);
+  bool is_in_grace(const Operation& operation);
   job::Task<Result<void>> wait_for_others(Operation& operation);
   job::Task<Result<void>> wait_until(MonoTime when, job::StopToken stop);
   void tell_waiting();
@@ -76,6 +85,7 @@ class LeaseManager final : public Leases {
   MetaCore& core_;
   SessionEvents& events_;
   RecoveryMarkers markers_;
+  RecoveryMarkers delegators_;  // sessions that may have had delegations before the restart
   LeaseTable table_;
   bool any_gathers_ = false;  // since the process began
   MonoTime grace_end_;

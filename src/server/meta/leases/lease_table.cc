@@ -10,6 +10,8 @@ namespace {
 
 /// Most changes that are remembered while look-ups are under way. If there are more, those look-ups get no leases.
 constexpr std::size_t kMostChanges = 16384;
+/// Most ends of delegations that are remembered. If there are more, operations under way run again.
+constexpr std::size_t kMostEnds = 4096;
 /// How many of a full session's oldest leases are recalled at once.
 constexpr std::size_t kSurplus = 64;
 
@@ -114,6 +116,7 @@ void LeaseTable::drop(Handle object, ClientId client) {
   const auto session = sessions_.find(client);
   session->second.erase(lease->second.place);
   if (session->second.empty()) sessions_.erase(session);
+  if (lease->second.delegated) note_end(object);
   found->second.erase(lease);
   if (found->second.empty()) objects_.erase(found);
   --leases_;
@@ -137,7 +140,8 @@ void LeaseTable::drop_silent(ClientId client) {
   if (session == sessions_.end()) return;
   const std::vector<Handle> all(session->second.begin(), session->second.end());
   for (const Handle object : all) {
-    if (!objects_.at(object).at(client).gathers) drop(object, client);
+    const Lease& lease = objects_.at(object).at(client);
+    if (!lease.gathers && !lease.delegated) drop(object, client);
   }
 }
 
@@ -146,6 +150,52 @@ void LeaseTable::set_gathers(Handle file, ClientId client, bool gathers) {
   if (leases == nullptr) return;
   const auto lease = leases->find(client);
   if (lease != leases->end()) lease->second.gathers = gathers;
+}
+
+void LeaseTable::set_delegated(Handle object, ClientId client, Handle directory) {
+  auto* const leases = of(object);
+  if (leases == nullptr) return;
+  const auto lease = leases->find(client);
+  if (lease == leases->end() || lease->second.delegated) return;
+  lease->second.delegated = directory;
+  ++delegated_;
+}
+
+void LeaseTable::note_end(Handle object) {
+  --delegated_;
+  if (ended_.size() >= kMostEnds) {
+    ended_.clear();
+    ended_since_ = ends_;
+  }
+  ended_[object] = ++ends_;
+}
+
+std::optional<ClientId> LeaseTable::delegate_of(Handle object) const {
+  const auto leases = objects_.find(object);
+  if (leases == objects_.end()) return std::nullopt;
+  for (const auto& [client, lease] : leases->second) {
+    if (!lease.delegated) continue;
+    if (lease.delegated == object) return client;
+    const auto above = objects_.find(lease.delegated);
+    if (above == objects_.end()) continue;
+    const auto directory = above->second.find(client);
+    if (directory != above->second.end() && directory->second.delegated == lease.delegated) return client;
+  }
+  return std::nullopt;
+}
+
+bool LeaseTable::undelegated_since(Handle object, Stamp stamp) const {
+  if (stamp == ends_) return false;
+  if (stamp < ended_since_) return true;
+  const auto ended_after = [&](Handle one) {
+    const auto found = ended_.find(one);
+    return found != ended_.end() && found->second > stamp;
+  };
+  if (ended_after(object)) return true;
+  const auto leases = objects_.find(object);
+  if (leases == objects_.end()) return false;
+  return std::ranges::any_of(
+      leases->second, [&](const auto& lease) { return lease.second.delegated && ended_after(lease.second.delegated); });
 }
 
 std::size_t LeaseTable::of_session(ClientId client) const {

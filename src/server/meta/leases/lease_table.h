@@ -6,6 +6,7 @@
 #include <deque>
 #include <list>
 #include <map>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -65,6 +66,7 @@ class LeaseTable {
     LeaseHolder holder;
     bool recalled = false;
     bool gathers = false;               // the session may gather writes of the file, and must give the lease back
+    Handle delegated;                   // see set_delegated(); 0: not
     std::uint64_t recall_event = 0;     // the event that recalled it
     MonoTime until;                     // of a recalled lease: when it ends without an acknowledgment
     std::list<Handle>::iterator place;  // its position in its session's order
@@ -75,10 +77,23 @@ class LeaseTable {
   void drop_object(Handle object);
   /// Ends all of the client's leases of epochs below this one.
   void drop_session(ClientId client, std::uint64_t below_epoch);
-  /// The client is silent: ends its leases, except on files whose writes it may have gathered.
+  /// The client is silent: ends its leases, except on files whose writes it may have gathered and on what is delegated
+  /// to it.
   void drop_silent(ClientId client);
   /// Whether the client, if it has a lease on the file, may gather writes under it.
   void set_gathers(Handle file, ClientId client, bool gathers);
+  /// The client has a lease on the object, and queues changes of it (docs/consistency.md, "Delegated directories") as
+  /// long as it has the lease on `directory`: the object itself, a directory that was delegated, or the one in which
+  /// the object was made.
+  void set_delegated(Handle object, ClientId client, Handle directory);
+  /// The client whose queue may have changes of the object; none: there is no such client.
+  std::optional<ClientId> delegate_of(Handle object) const;
+  /// Whether a delegation of the object has ended after the stamp. True as well if the table does not know.
+  bool undelegated_since(Handle object, Stamp stamp) const;
+  /// Grows with each end of a delegation.
+  Stamp ends() const { return ends_; }
+  /// How many leases are delegated.
+  std::size_t delegated() const { return delegated_; }
   /// The oldest leases of a full session. The caller recalls them, to make room for others.
   std::vector<std::pair<Handle, ClientId>> take_surplus() { return std::exchange(surplus_, {}); }
 
@@ -86,6 +101,7 @@ class LeaseTable {
   std::size_t of_session(ClientId client) const;
 
  private:
+  void note_end(Handle object);
   bool grantable(Handle object, const LeaseHolder& holder, Stamp stamp) const;
   void put(Handle object, const LeaseHolder& holder);
   bool has_room(ClientId client, std::size_t more);
@@ -105,6 +121,10 @@ class LeaseTable {
   Stamp clock_ = 0;
   Stamp known_since_ = 0;  // changes before this are no longer known
   std::size_t readers_ = 0;
+  std::size_t delegated_ = 0;
+  Stamp ends_ = 0;
+  std::unordered_map<Handle, Stamp> ended_;  // the latest ends of delegations
+  Stamp ended_since_ = 0;                    // ends up to this one are no longer known
   std::vector<std::pair<Handle, ClientId>> surplus_;
 };
 

@@ -16,7 +16,9 @@ namespace spate::meta {
 /// Its sessions last long, so that leases expire first.
 class MetaLeases : public RoleTest {
  protected:
-  MetaLeases() { options.session_lease = std::chrono::seconds(30); }
+  explicit MetaLeases(std::uint64_t seed = 1, bool overlap = false) : RoleTest(seed, overlap) {
+    options.session_lease = std::chrono::seconds(30);
+  }
 
   Duration lease() const { return options.session_lease / 4; }
 

@@ -38,7 +38,7 @@ bool LockManager::in_grace() {
   // A live client that does not reclaim its locks may believe that it still has them, and write. So its epoch ends,
   // which also removes its marker.
   for (const ClientId client : markers_.pending_clients()) {
-    if (!sessions.is_ending(client)) sessions.end_epoch(client);
+    if (!sessions.is_ending(client)) sessions.end_epoch(client, "it has not claimed its locks after a restart");
   }
   return !pending.empty();
 }

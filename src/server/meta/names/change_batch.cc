@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // change_batch: several changes of one session in one transaction. Each is made by its operation's own function.
 #include <any>
-#include <map>
 
-#include "server/meta/core/core.h"
+#include "server/meta/names/batched.h"
 #include "server/meta/names/operations.h"
 
 namespace spate::meta {
@@ -28,25 +27,6 @@ Result<void> check_form(const wire::ChangeBatchRequest& request) {
   return {};
 }
 
-wire::BatchedAnswer answer_of(Result<Bytes> result) {
-  if (!result) return {result.code(), wire::context_of(result.error()), {}};
-  return {Errc::kOk, {}, *std::move(result)};
-}
-
-/// Answers to changes that the next run leaves out: they failed after they had put something, or their answer has no
-/// room. By index.
-using Failed = std::map<std::size_t, wire::BatchedAnswer>;
-
-constexpr std::size_t kFieldsRoom = 32;  // bytes for the fixed fields of an answer or a name
-
-/// The size of the reply. If the client has too little room, it would lose the answers to committed changes.
-std::size_t size_of(const wire::ChangeBatchReply& reply, const wire::Touched& touched) {
-  std::size_t bytes = kReplyHeaderRoom + touched.objects.size() * sizeof(std::uint64_t);
-  for (const wire::TouchedName& name : touched.names) bytes += kFieldsRoom + name.name.size();
-  for (const wire::BatchedAnswer& one : reply.answers) bytes += kFieldsRoom + one.context.size() + one.body.size();
-  return bytes;
-}
-
 job::Task<Result<Bytes>> make(Operation& operation, const wire::BatchedChange& change) {
   const Body body = body_of(change.op);
   if (body == nullptr) co_return Error(Errc::kNotSupported, "this kind of change cannot be part of a batch");
@@ -62,14 +42,12 @@ job::Task<Result<Bytes>> make(Operation& operation, const wire::BatchedChange& c
 
 wire::BatchedAnswer no_room() { return {Errc::kMessageTooBig, "the reply to the batch has no room for it", {}}; }
 
-job::Task<Result<void>> nothing() { co_return {}; }
-
 }  // namespace
 
 Outcome<wire::ChangeBatchReply> change_batch(Operation& operation, const wire::ChangeBatchRequest& request) {
   SPATE_CO_TRY(std::ignore, check_form(request));
-  if (!operation.kept().has_value()) operation.kept() = Failed();
-  auto& failed = std::any_cast<Failed&>(operation.kept());
+  if (!operation.kept().has_value()) operation.kept() = LeftOut();
+  auto& failed = std::any_cast<LeftOut&>(operation.kept());
   wire::ChangeBatchReply reply;
   for (std::size_t i = 0; i < request.changes.size(); ++i) {
     const auto before = failed.find(i);
@@ -78,18 +56,21 @@ Outcome<wire::ChangeBatchReply> change_batch(Operation& operation, const wire::C
       continue;
     }
     const std::uint64_t keys = operation.changes().keys();
+    CountedObjects counted(operation);
     auto result = co_await make(operation, request.changes[i]);
     if (result.code() == Errc::kConflict) co_return std::move(result).error();
     const bool has_put = operation.changes().keys() != keys;
     const bool undo = !result && has_put;
+    if (!result) counted.drop();
     if (auto told = operation.deferred().take_answer()) result = *std::move(told);
     reply.answers.push_back(answer_of(std::move(result)));
-    const bool fits = size_of(reply, operation.changes().touched()) <= operation.call().header.reply_room;
+    // If the client had too little room, it would lose the answers to committed changes.
+    const bool fits = size_of(reply.answers, operation.changes().touched()) <= operation.call().header.reply_room;
     if (fits && !undo) continue;
     if (fits) failed[i] = reply.answers.back();
     // A later change with a smaller answer might still fit, but each attempt would run all of them again.
     for (std::size_t left = i; !fits && left < request.changes.size(); ++left) failed[left] = no_room();
-    co_return operation.deferred().run_again_after(&nothing);
+    co_return run_again(operation);
   }
   co_return reply;
 }

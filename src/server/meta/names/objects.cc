@@ -85,8 +85,13 @@ job::Task<Result<InodeRecord>> make_object(Operation& operation, const InodeReco
     a.link_count = 2;
     object.hints = directory.hints;
   }
-  SPATE_CO_TRY(const Handle handle, co_await operation.core().new_handle(operation.call().stop));
-  a.handle = Handle(handle.value | place_of(operation, directory, params.name) << kPlaceShift);
+  a.handle = operation.take_given();
+  if (a.handle) {
+    SPATE_CO_TRY(std::ignore, operation.core().check_space());
+  } else {
+    SPATE_CO_TRY(const Handle handle, co_await operation.core().new_handle(operation.call().stop));
+    a.handle = Handle(handle.value | place_of(operation, directory, params.name) << kPlaceShift);
+  }
   operation.deferred().count_object(1);
   if (operation.confinement() != nullptr) operation.confinement()->made(a.handle);
   if (object.is_directory()) operation.core().name_filter().made(a.handle);

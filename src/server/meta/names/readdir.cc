@@ -98,7 +98,11 @@ Result<std::vector<wire::DirectoryEntry>> parse(const std::vector<trove::KeyValu
 
 job::Task<Result<void>> read_inodes(Operation& operation, Batch& batch) {
   std::vector<Handle> handles;
-  for (const wire::DirectoryEntry& entry : batch.entries) handles.push_back(entry.handle);
+  for (const wire::DirectoryEntry& entry : batch.entries) {
+    handles.push_back(entry.handle);
+    operation.meet(entry.handle);
+  }
+  if (!operation.met().empty()) co_return Errc::kConflict;  // all of them are recalled together
   std::sort(handles.begin(), handles.end());
   handles.erase(std::unique(handles.begin(), handles.end()), handles.end());
   std::vector<Bytes> keys;

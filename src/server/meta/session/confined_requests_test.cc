@@ -65,8 +65,9 @@ TEST_F(ConfinedRequests, EveryRequestThatNamesAnObjectOutsideIsRefused) {
   expect_refused<wire::LockTestRequest>(wire::Op::kLockTest);
   expect_refused<wire::LockReclaimRequest>(wire::Op::kLockReclaim);
   using wire::Op;
+  // The last two name them within: see below.
   EXPECT_THAT(without_handles, UnorderedElementsAre(Op::kMetaStatfs, Op::kMetaSync, Op::kClusterMap, Op::kDataGroups,
-                                                    Op::kChangeBatch));  // which names them within: see below
+                                                    Op::kChangeBatch, Op::kQueuedChanges));
   EXPECT_GE(refused, 25);
 }
 

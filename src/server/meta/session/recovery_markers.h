@@ -43,6 +43,7 @@ class RecoveryMarkers {
 
   /// The pending sessions and the epochs of their markers. The caller erases those that it need not wait for.
   std::map<ClientId, std::uint32_t>& pending() { return pending_; }
+  const std::map<ClientId, std::uint32_t>& pending() const { return pending_; }
   std::vector<ClientId> pending_clients() const;
 
  private:

@@ -18,6 +18,7 @@ job::Task<Result<void>> put_session(Operation& operation, const SessionRecord& r
 
 job::Task<Result<void>> erase_session(Operation& operation, ClientId client) {
   operation.erase(session_key(client));
+  operation.erase(queue_key(client));
   co_return {};
 }
 
@@ -63,9 +64,9 @@ void SessionTable::end_silent_ones() {
   }
 }
 
-void SessionTable::end_epoch(ClientId client) {
+void SessionTable::end_epoch(ClientId client, std::string_view why) {
   const SessionPtr session = find(client);
-  if (session != nullptr && session->open()) expire(session, "it has not claimed its locks after a restart");
+  if (session != nullptr && session->open()) expire(session, why);
 }
 
 void SessionTable::end_sessions_of(const KeyId& key) {
@@ -210,6 +211,7 @@ job::Task<Result<void>> SessionTable::erase(Session& session) {
   InternalChange change = [client](Operation& operation) { return erase_session(operation, client); };
   SPATE_CO_TRY(std::ignore, co_await core_.run_internal(std::move(change), trove::Durability::kProcess, stopping_));
   sessions_.erase(client);
+  core_.queues().forget(client);
   co_return {};
 }
 

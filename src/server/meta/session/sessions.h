@@ -37,7 +37,7 @@ class SessionTable final : public Sessions {
   void skip_clients(ClientId used) override { std::ignore = clients_.skip_to_after(used.value); }
   bool is_ending(ClientId client) const override;
   wire::ListFencesReply fences(ClientId after) const override;
-  void end_epoch(ClientId client) override;
+  void end_epoch(ClientId client, std::string_view why) override;
   void end_sessions_of(const KeyId& key) override;
 
   /// How long a ticket is valid, and for how long an expired session may come back.

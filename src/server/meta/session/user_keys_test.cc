@@ -25,9 +25,10 @@ TEST_F(MetaUserKeys, EachOperationDeclaresItsAllowedCallers) {
                                 Op::kEndSession, Op::kLock,     Op::kLockTest,    Op::kLockCancel, Op::kSessionEvents,
                                 Op::kLockReclaim};
   EXPECT_EQ(by_access[rpc::Access::kReaders], readers);
-  const std::set<Op> writers = {Op::kSetattr,  Op::kCreate,      Op::kCloseWriters, Op::kTruncate, Op::kMkdir,
-                                Op::kSymlink,  Op::kLink,        Op::kUnlink,       Op::kRmdir,    Op::kRename,
-                                Op::kSetxattr, Op::kRemovexattr, Op::kChangeBatch};
+  const std::set<Op> writers = {Op::kSetattr,     Op::kCreate,         Op::kCloseWriters, Op::kTruncate,
+                                Op::kMkdir,       Op::kSymlink,        Op::kLink,         Op::kUnlink,
+                                Op::kRmdir,       Op::kRename,         Op::kSetxattr,     Op::kRemovexattr,
+                                Op::kChangeBatch, Op::kReserveHandles, Op::kQueuedChanges};
   EXPECT_EQ(by_access[rpc::Access::kWriters], writers);
   EXPECT_THAT(by_access[rpc::Access::kOperators], ElementsAre(Op::kRevokeKeys));
 }

@@ -86,9 +86,10 @@ job::Task<void> Counter::refill_in_background() {
   refilled_.set();
 }
 
-job::Task<Result<std::uint64_t>> Counter::take(job::StopToken stop) {
+job::Task<Result<std::uint64_t>> Counter::take(job::StopToken stop, std::uint64_t count) {
+  SPATE_CHECK(count >= 1 && count <= options_.batch / 2);
   for (;;) {
-    if (next_ == end_ && spare_next_ != spare_end_) {
+    if (end_ - next_ < count && spare_next_ != spare_end_) {
       next_ = spare_next_;
       end_ = spare_end_;
       spare_next_ = spare_end_;
@@ -100,7 +101,10 @@ job::Task<Result<std::uint64_t>> Counter::take(job::StopToken stop) {
       refilled_.reset();
       job::spawn(gate_, refill_in_background());
     }
-    if (next_ != end_) co_return next_++;
+    if (end_ - next_ >= count) {
+      next_ += count;
+      co_return next_ - count;
+    }
     SPATE_CO_TRY(std::ignore, co_await refilled_.wait(stop));
     if (spare_next_ == spare_end_ && refill_status_ != Errc::kOk) co_return refill_status_;
   }

@@ -28,8 +28,9 @@ class Counter {
   Counter& operator=(const Counter&) = delete;
 
   job::Task<Result<void>> start();
+  /// The first of `count` numbers in a row, at most half a batch. If a batch has too few left, those are never used.
   /// Waits only if the store was slow to reserve the next batch.
-  job::Task<Result<std::uint64_t>> take(job::StopToken stop);
+  job::Task<Result<std::uint64_t>> take(job::StopToken stop, std::uint64_t count = 1);
   /// From now on takes numbers beyond `used` only. The numbers that are left out are recorded. Call it at any time.
   /// False: the next number would have been beyond it anyway.
   bool skip_to_after(std::uint64_t used);

@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::string_view kLockHolder = "lock_holder.";
 constexpr std::string_view kLeaseHolder = "lease_holder.";
+constexpr std::string_view kDelegationHolder = "delegation_holder.";
 
 std::uint64_t read_u64(ByteView bytes) {
   std::uint64_t v = 0;
@@ -94,9 +95,12 @@ StoreKey unsettled_key(Handle handle) { return StoreKey(KeyKind::kUnsettled).app
 
 StoreKey lease_holder_key(ClientId client) { return global_key(kLeaseHolder).append_u64(client.value); }
 
+StoreKey delegation_holder_key(ClientId client) { return global_key(kDelegationHolder).append_u64(client.value); }
+
 StoreKey lock_holder_key(ClientId client) { return global_key(kLockHolder).append_u64(client.value); }
 
 StoreKey data_group_key(TargetId group) { return StoreKey(KeyKind::kDataGroup).append_u32(group.value); }
+StoreKey queue_key(ClientId client) { return StoreKey(KeyKind::kQueue).append_u64(client.value); }
 StoreKey global_key(std::string_view name) { return StoreKey(KeyKind::kGlobal).append(name); }
 
 trove::KeyRange all_of(KeyKind kind) { return prefix_range(StoreKey(kind)); }
@@ -139,10 +143,12 @@ std::optional<OpenKeyParts> parse_open_key(ByteView key) {
 }
 
 trove::KeyRange lease_holders() { return prefix_range(global_key(kLeaseHolder)); }
+trove::KeyRange delegation_holders() { return prefix_range(global_key(kDelegationHolder)); }
 trove::KeyRange lock_holders() { return prefix_range(global_key(kLockHolder)); }
 
 std::optional<ClientId> parse_lock_holder_key(ByteView key) { return holder(key, kLockHolder); }
 std::optional<ClientId> parse_lease_holder_key(ByteView key) { return holder(key, kLeaseHolder); }
+std::optional<ClientId> parse_delegation_holder_key(ByteView key) { return holder(key, kDelegationHolder); }
 
 std::optional<std::uint64_t> parse_id_key(ByteView key) {
   if (key.size() < 1 + 8) return std::nullopt;

@@ -26,6 +26,7 @@ enum class KeyKind : char {
   kUnsettled = 'u',  // handle
   kGlobal = 'g',     // name
   kDataGroup = 'm',  // number of the group (u32)
+  kQueue = 'q',      // client
 };
 
 /// A key, built in place without allocating. A value.
@@ -63,10 +64,13 @@ StoreKey truncate_key(Handle handle);
 StoreKey unsettled_key(Handle handle);
 StoreKey global_key(std::string_view name);
 StoreKey data_group_key(TargetId group);
+StoreKey queue_key(ClientId client);
 /// A global record: the session has taken locks. Its value is a counter that holds the session's epoch.
 StoreKey lock_holder_key(ClientId client);
 /// A global record of the same form: the session may have attribute leases.
 StoreKey lease_holder_key(ClientId client);
+/// A global record of the same form: directories may be delegated to the session.
+StoreKey delegation_holder_key(ClientId client);
 
 /// All records of a kind.
 trove::KeyRange all_of(KeyKind kind);
@@ -77,6 +81,7 @@ trove::KeyRange answers_of(ClientId client);
 trove::KeyRange opens_of(Handle handle);
 trove::KeyRange lock_holders();
 trove::KeyRange lease_holders();
+trove::KeyRange delegation_holders();
 trove::KeyRange opens_of(Handle handle, ClientId client);
 
 /// The parts of a decoded key. Nothing if it is not a key of that kind.
@@ -94,6 +99,7 @@ struct OpenKeyParts {
 std::optional<OpenKeyParts> parse_open_key(ByteView key);
 std::optional<ClientId> parse_lock_holder_key(ByteView key);
 std::optional<ClientId> parse_lease_holder_key(ByteView key);
+std::optional<ClientId> parse_delegation_holder_key(ByteView key);
 /// The number after the kind: a handle or client.
 std::optional<std::uint64_t> parse_id_key(ByteView key);
 

@@ -196,6 +196,22 @@ TEST(MetaRecords, AParentStandsBesideTheFieldsOfEveryVersion) {
   EXPECT_ERRC(decode_record<InodeRecord>(bytes), Errc::kCorrupt);
 }
 
+TEST(MetaRecords, HandlesOfAQueueAreUsedInTheirOrder) {
+  QueueRecord queue{1, 0, {{5, 8}, {100, 102}}};
+  EXPECT_FALSE(queue.take(4));
+  EXPECT_FALSE(queue.take(8));
+  EXPECT_TRUE(queue.take(5));
+  EXPECT_FALSE(queue.take(5));
+  EXPECT_TRUE(queue.take(7));
+  EXPECT_EQ(queue.ranges, (std::vector<NumberRange>{{100, 102}}));
+  EXPECT_TRUE(queue.take(101));
+  EXPECT_EQ(queue.ranges, std::vector<NumberRange>());
+  EXPECT_FALSE(queue.take(100));
+  queue.ranges = {{5, 8}, {100, 102}};
+  EXPECT_TRUE(queue.take(100));
+  EXPECT_EQ(queue.ranges, (std::vector<NumberRange>{{101, 102}}));
+}
+
 TEST(MetaRecords, DecodeReversesEncode) {
   expect_round_trip(Superblock{FsId(7), 1, WallTime{5}, 99, 63});
   expect_round_trip(CounterRecord{65536});
@@ -250,6 +266,11 @@ TEST(MetaRecords, DecodeReversesEncode) {
   answer.truncates = Handle(7);
   expect_round_trip(answer);
   expect_round_trip(AnswerRecord{6, wire::Op::kMkdir, Errc::kExists, "why", {}, {}});
+  expect_round_trip(QueueRecord{1, 0, {}});
+  expect_round_trip(QueueRecord{6, 7, {{5, 10}, {100, 65536}}});
+  for (const std::vector<NumberRange>& bad :
+       {std::vector<NumberRange>{{5, 5}}, {{5, 10}, {9, 12}}, {{1, 2}, {3, 4}, {5, 6}}})
+    EXPECT_ERRC(decode_record<QueueRecord>(encoded(QueueRecord{6, 7, bad})), Errc::kCorrupt);
 }
 
 std::string hex(ByteView bytes) {

@@ -73,6 +73,16 @@ struct Format<RevokedKeysRecord> {
   }
 };
 
+/// Whether no range is empty, and each begins after the end of the one before.
+bool are_ascending(const std::vector<NumberRange>& ranges) {
+  std::uint64_t end = 0;
+  for (const NumberRange& range : ranges) {
+    if (range.begin < end || range.end <= range.begin) return false;
+    end = range.end;
+  }
+  return true;
+}
+
 template <>
 struct Format<CounterRecord> {
   static constexpr std::uint8_t kVersion = 2;
@@ -87,12 +97,8 @@ struct Format<CounterRecord> {
     if (version >= 2) a(r.skipped);
   }
   static bool valid(const CounterRecord& r) {
-    std::uint64_t end = 0;
-    for (const NumberRange& range : r.skipped) {
-      if (range.begin < end || range.end <= range.begin) return false;
-      end = range.end;
-    }
-    return end <= r.next && r.skipped.size() <= CounterRecord::kMaxSkipped;
+    const std::uint64_t end = r.skipped.empty() ? 0 : r.skipped.back().end;
+    return are_ascending(r.skipped) && end <= r.next && r.skipped.size() <= CounterRecord::kMaxSkipped;
   }
 };
 
@@ -273,6 +279,20 @@ struct Format<AnswerRecord> {
   static bool valid(const AnswerRecord& r) { return r.status == Errc::kOk || r.body.empty(); }
 };
 
+struct QueueFields {
+  template <typename A, typename R>
+  static void fields(A& a, R& r) {
+    a(r.epoch, r.last, r.ranges);
+  }
+  static bool valid(const QueueRecord& r) { return are_ascending(r.ranges) && r.ranges.size() <= wire::kMostRanges; }
+};
+
+template <>
+struct Format<QueueRecord> : QueueFields {
+  static constexpr std::uint8_t kVersion = 1;
+  static constexpr std::string_view kName = "queue";
+};
+
 template <typename Record>
 void write_record(const Record& record, Bytes& out) {
   static constexpr std::size_t kUsual = 256;  // an inode with four slots and more
@@ -297,6 +317,17 @@ bool CounterRecord::is_given(std::uint64_t number) const {
   return number < next && std::ranges::none_of(skipped, has);
 }
 
+bool QueueRecord::take(std::uint64_t number) {
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    if (number < ranges[i].begin || number >= ranges[i].end) continue;
+    ranges[i].begin = number + 1;
+    const bool used_up = ranges[i].begin == ranges[i].end;
+    ranges.erase(ranges.begin(), ranges.begin() + static_cast<std::ptrdiff_t>(used_up ? i + 1 : i));
+    return true;
+  }
+  return false;
+}
+
 void encode_record(const Superblock& record, Bytes& out) { write_record(record, out); }
 void encode_record(const ClusterRecord& record, Bytes& out) { write_record(record, out); }
 void encode_record(const CounterRecord& record, Bytes& out) { write_record(record, out); }
@@ -310,6 +341,7 @@ void encode_record(const RemovalRecord& record, Bytes& out) { write_record(recor
 void encode_record(const TruncateIntent& record, Bytes& out) { write_record(record, out); }
 void encode_record(const UnsettledRecord& record, Bytes& out) { write_record(record, out); }
 void encode_record(const AnswerRecord& record, Bytes& out) { write_record(record, out); }
+void encode_record(const QueueRecord& record, Bytes& out) { write_record(record, out); }
 
 template <typename Record>
 Result<Record> decode_record(ByteView bytes) {
@@ -347,5 +379,6 @@ template Result<RemovalRecord> decode_record(ByteView);
 template Result<TruncateIntent> decode_record(ByteView);
 template Result<UnsettledRecord> decode_record(ByteView);
 template Result<AnswerRecord> decode_record(ByteView);
+template Result<QueueRecord> decode_record(ByteView);
 
 }  // namespace spate::meta

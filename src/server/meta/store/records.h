@@ -16,6 +16,7 @@
 #include "server/meta/store/acl.h"
 #include "wire/key_messages.h"
 #include "wire/op.h"
+#include "wire/queue_messages.h"
 
 namespace spate::meta {
 
@@ -210,6 +211,18 @@ struct AnswerRecord {
   friend bool operator==(const AnswerRecord&, const AnswerRecord&) = default;
 };
 
+/// What a session needs to queue changes (docs/wire.md, "Delegated directories").
+struct QueueRecord {
+  std::uint32_t epoch = 0;  // in which the ranges were given
+  std::uint64_t last = 0;   // number of the session's last change; 0: none yet
+  /// Numbers of handles that the session may still give to new objects; ascending, at most wire::kMostRanges.
+  std::vector<NumberRange> ranges;
+
+  /// Uses up this number, and all below it. False: it is in none of the ranges.
+  bool take(std::uint64_t number);
+  friend bool operator==(const QueueRecord&, const QueueRecord&) = default;
+};
+
 /// Encodes the record as it is stored. Overwrites `out`.
 void encode_record(const Superblock& record, Bytes& out);
 void encode_record(const ClusterRecord& record, Bytes& out);
@@ -224,6 +237,7 @@ void encode_record(const RemovalRecord& record, Bytes& out);
 void encode_record(const TruncateIntent& record, Bytes& out);
 void encode_record(const UnsettledRecord& record, Bytes& out);
 void encode_record(const AnswerRecord& record, Bytes& out);
+void encode_record(const QueueRecord& record, Bytes& out);
 
 /// Fails with kFormatTooNew for a version that this build does not know, with kCorrupt for anything out of range, and
 /// with nothing else. Instantiated for every record above.

@@ -67,6 +67,7 @@ void run(std::uint8_t kind, ByteView input) {
     case 12: return check<ClusterRecord>(input);
     case 13: return check<RevokedKeysRecord>(input);
     case 14: return check<DataGroup>(input);
+    case 15: return check<QueueRecord>(input);
     default: return;
   }
 }

@@ -23,6 +23,7 @@ struct TestClient {
   std::uint64_t next = 0;         // sequence, of slot 0
   std::uint64_t incarnation = 1;  // of its connection
   std::optional<UserKey> user_key;
+  std::uint64_t features = 0;
 };
 
 class RoleTest : public ::testing::Test {
@@ -149,11 +150,20 @@ class RoleTest : public ::testing::Test {
     call.peer->credential = client.who;
     call.peer->incarnation = client.incarnation;
     call.peer->user_key = client.user_key;
+    call.peer->features = client.features;
     call.places = places;
     Bytes body;
     wire::encode_body(request, body);
     SPATE_CO_TRY(auto answer, co_await role->service().operations().at(Request::kOp).handler(call, body));
-    co_return wire::decode_body<Reply>(answer);
+    if ((client.features & wire::kFeatureGrants) == 0 || !is_change(Request::kOp))
+      co_return wire::decode_body<Reply>(answer);
+    std::pair<wire::Touched, wire::Granted> before;
+    Reply reply;
+    wire::Reader reader(answer);
+    reader(before.first, before.second, reply);
+    SPATE_CO_TRY(std::ignore, reader.decoder().finish(Reply::kName));
+    granted = std::move(before.second);
+    co_return reply;
   }
   template <typename Reply, typename Request>
   Result<Reply> asked(TestClient& client, Request request, wire::RequestId request_id) {
@@ -276,9 +286,19 @@ class RoleTest : public ::testing::Test {
   MetaOptions options;
   std::unique_ptr<MetaRole> role;
   Result<void> started;
+  wire::Granted granted;          // with the last reply to a change of a client with the feature `grants`
   rpc::Places* places = nullptr;  // those that requests take; null: requests take none
 
  private:
+  static bool is_change(wire::Op op) {
+    switch (op) {
+#define SPATE_TEST_CHANGE(id, ...) case wire::Op::k##id:
+      SPATE_META_CHANGES(SPATE_TEST_CHANGE)
+#undef SPATE_TEST_CHANGE
+      return true;
+      default: return false;
+    }
+  }
   static job::Task<trove::KeyvalCompletion> read_all(job::Transaction& transaction, const trove::KeyRange& range) {
     auto read = co_await transaction.range(range);
     co_return read;
