@@ -118,6 +118,60 @@ TEST_P(FullMemberTest, ReservedSpace) {
   EXPECT_BYTES(content(), before);
 }
 
+TEST_P(FullMemberTest, SpaceThatIsReservedBehindTheEnd) {
+  write_sparsely();
+  const Bytes before = content();
+  fill(0);
+  EXPECT_ERRC(run(file_->extend_to(2 * kFileSize)), Errc::kNoSpace);
+  expect_equal_copies();
+  EXPECT_ERRC(run(file_->allocate(kFileSize, kFileSize)), Errc::kNoSpace);
+  expect_equal_copies();
+  EXPECT_BYTES(content(), before);
+}
+
+/// The program is told how much was copied, or that there is no room, as by a write.
+TEST_P(FullMemberTest, ACopy) {
+  write_sparsely();
+  fill(10);
+  EXPECT_ERRC(run(file_->copy_from(*file_, {0, kFileSize, kFileSize})), Errc::kNoSpace);
+  expect_equal_copies();
+}
+
+TEST_P(FullMemberTest, ACopyOfHolesNeedsNoRoom) {
+  write_sparsely();
+  client::NewObject object;
+  object.layout.slot_count = 1;
+  auto holes = run(client_.client().create(client::path_from_root("holes"), kMirrorOpen, object));
+  ASSERT_OK(holes);
+  ASSERT_OK(run((*holes)->truncate(kFileSize)));
+  fill(0);
+  EXPECT_EQ(run(file_->copy_from(**holes, {0, 0, kFileSize})).value_or(0), kFileSize);
+  expect_equal_copies();
+}
+
+/// What was reserved before stays reserved, so that other files cannot take its place.
+TEST_P(FullMemberTest, AWriteThatFailsTakesNoReservedSpace) {
+  write(0, 100, 1);
+  ASSERT_OK(run(file_->allocate(0, kFileSize / 2)));
+  fill(2);
+  EXPECT_ERRC(run(file_->write(kFileSize / 2, Bytes(10 * kPage, std::byte{2}))), Errc::kNoSpace);
+  expect_equal_copies();
+  fill(0);
+  write(0, kFileSize / 2, 3);
+  expect_equal_copies();
+}
+
+TEST_P(FullMemberTest, AReservationThatFailsTakesNoEarlierOne) {
+  write(kFileSize - 1, 1, 1);
+  ASSERT_OK(run(file_->allocate(0, 4 * kPage)));
+  fill(2);
+  EXPECT_ERRC(run(file_->allocate(0, 15 * kPage)), Errc::kNoSpace);  // one request
+  expect_equal_copies();
+  fill(0);
+  write(0, 4 * kPage, 3);
+  expect_equal_copies();
+}
+
 TEST_P(FullMemberTest, HolesAndTruncationsNeedNoRoom) {
   write_sparsely();
   fill(0);

@@ -14,6 +14,8 @@ constexpr std::size_t kBatch = 1024;  // copies that wait for their turn
 /// Pieces of a region are data or holes. To a member that serves, a hole is sent for each piece of zeros that may be
 /// one in its copy: a copy on a full device could not take zeros in its place. 1 KiB is the smallest block of ext4.
 constexpr std::uint64_t kPiece = 1024;
+/// Local file systems give space in such pages mostly.
+constexpr std::uint64_t kSpacePage = 4096;
 /// A member that returns gets fewer and larger pieces.
 constexpr std::uint64_t kPieceOfReturn = 64 * 1024;
 
@@ -90,6 +92,17 @@ job::Task<Result<void>> MirrorCopier::copy_datafile(DatafileId datafile, const s
     if (only != nullptr) note_copied(1);
   }
   auto settled = co_await settle(datafile, only);
+  co_return settled;
+}
+
+job::Task<Result<void>> MirrorCopier::copy_to_all(DatafileId datafile, Extent bytes) {
+  const std::uint64_t end = (bytes.offset + bytes.size + kSpacePage - 1) / kSpacePage * kSpacePage;
+  std::vector<Extent> pieces;
+  for (std::uint64_t at = bytes.offset / kSpacePage * kSpacePage; at < end && bytes.size > 0;
+       at += ChangedRegion::kBytes)
+    pieces.push_back({at, std::min(end - at, ChangedRegion::kBytes)});
+  SPATE_CO_TRY(std::ignore, co_await copy_pieces(datafile, std::move(pieces), nullptr));
+  auto settled = co_await settle(datafile, nullptr);
   co_return settled;
 }
 

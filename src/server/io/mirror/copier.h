@@ -34,6 +34,8 @@ class MirrorCopier {
   /// copied; for all, the caller has locked the whole datafile.
   job::Task<Result<void>> copy_datafile(DatafileId datafile, const std::vector<ChangedRegion>& regions,
                                         MirrorFollowerPtr only);
+  /// Makes these bytes, and the datafile's end, equal at all members. The caller has locked the whole datafile.
+  job::Task<Result<void>> copy_to_all(DatafileId datafile, Extent bytes);
   /// How many regions copy_all() has still to copy.
   std::uint64_t left() const { return left_; }
 

@@ -239,7 +239,9 @@ job::Task<Result<trove::BytestreamCompletion>> PrimaryTerm::change(trove::Bytest
     co_await step_down(why);
     if (!group_.is_primary()) co_return not_primary(group_);
   }
-  SPATE_CO_TRY(std::ignore, co_await mend(request.id, range));
+  // Reserved space is no content: what a member has got of it stays, as on a local file system.
+  const bool changes_bytes = request.op != trove::BytestreamOp::kAllocate;
+  SPATE_CO_TRY(std::ignore, co_await mend(request.id, changes_bytes ? range : RangeLocks::Range{0, 0}));
   co_return told ? own.error() : told.error();
 }
 
