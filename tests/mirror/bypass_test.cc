@@ -34,6 +34,9 @@ class MirrorBypassTest : public ::testing::Test {
  protected:
   void begin(std::uint32_t replicas) {
     mirrors_.emplace(mirror_lending_options(replicas));
+    mirrors_->world.watch().on_arrival([this](const WatchedRequest& request) {
+      if (request.op == wire::Op::kBypassLease) ++leases_asked_;
+    });
     client_ = &mirrors_->world.start_client_beside(ServerId(2), bypass_options());
     other_ = &mirrors_->world.start_client_beside(ServerId(3), bypass_options());
     client::NewObject object;
@@ -61,6 +64,7 @@ class MirrorBypassTest : public ::testing::Test {
   ClientProcess* client_ = nullptr;
   ClientProcess* other_ = nullptr;
   FilePtr file_;
+  int leases_asked_ = 0;
 };
 
 TEST_F(MirrorBypassTest, MirroredFilesTakeTheWayThroughTheServers) {
@@ -70,6 +74,7 @@ TEST_F(MirrorBypassTest, MirroredFilesTakeTheWayThroughTheServers) {
   ASSERT_OK(opened);
   use(*other_, **opened, 10);
   EXPECT_EQ(mirrors_->world.bypassed_bytes(), 0U) << "a client has moved data of a mirrored file by itself";
+  EXPECT_EQ(leases_asked_, 0) << "a client has asked for a lease that the server must refuse";
   EXPECT_EQ(mirrors_->differences(), "");
 }
 
@@ -81,6 +86,7 @@ TEST_F(MirrorBypassTest, OtherFilesAreBypassedInTheSameWorld) {
   ASSERT_OK(opened);
   use(*other_, **opened, 10);
   EXPECT_GT(mirrors_->world.bypassed_bytes(), 0U) << "no client is on the right machine";
+  EXPECT_GT(leases_asked_, 0);
 }
 
 TEST_F(MirrorBypassTest, ThePathThatIsForcedIsRefusedWithTheReason) {
