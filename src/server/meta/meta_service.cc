@@ -92,11 +92,11 @@ job::Task<Result<wire::JoinServerReply>> MetaService::join_server(rpc::Call& cal
   ServerEntry server;
   server.id = request.server;
   server.urls = std::move(request.urls);
-  server.targets = std::move(request.targets);
   if (request.has_rack()) {
-    server.targets.pop_back();
+    request.targets.pop_back();
     server.rack = std::move(request.rack);
   }
+  server.targets = std::move(request.targets);
   SPATE_CO_TRY(std::ignore, co_await core_.membership().join(std::move(server), call.stop));
   wire::JoinServerReply reply;
   reply.map_version = core_.membership().map().version;
