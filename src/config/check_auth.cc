@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "config/check_parts.h"
+#include "config/check.h"
 #include "config/url.h"
 
 namespace spate::config {

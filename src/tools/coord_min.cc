@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/coord_min.h"
-
 #include <fmt/core.h>
 
 #include <charconv>
@@ -9,6 +7,7 @@
 #include "assembly/coordinator/registry.h"
 #include "config/load.h"
 #include "group/record.h"
+#include "tools/coord_commands.h"
 #include "tools/exit_codes.h"
 #include "tools/output.h"
 #include "tools/text.h"

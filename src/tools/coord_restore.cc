@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/coord_restore.h"
-
 #include <fmt/core.h>
 #include <fmt/format.h>
 
@@ -14,6 +12,7 @@
 #include "client/session/session.h"
 #include "group/channel_link.h"
 #include "group/record.h"
+#include "tools/coord_commands.h"
 #include "tools/exit_codes.h"
 #include "tools/text.h"
 

@@ -10,7 +10,6 @@
 #include "bmi/protocol/op.h"
 #include "bmi/ring.h"
 #include "bmi/tcp/frame.h"
-#include "bmi/tcp/send_observer.h"
 #include "bmi/tcp/zero_copy_sends.h"
 #include "tls/stream.h"
 

@@ -1,14 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 // ZeroCopySends: calls of sendmsg(2) with MSG_ZEROCOPY. The kernel reads their memory until it reports their end.
+// SendObserver: learns of it.
 #pragma once
 
 #include <cstdint>
 
 #include "bmi/module.h"
+#include "bmi/protocol/op.h"
 #include "bmi/ring.h"
-#include "bmi/tcp/send_observer.h"
 
 namespace spate::bmi::tcp {
+
+using protocol::Op;
+
+/// Learns which operations have left, and which memory the kernel needs no more.
+class SendObserver {
+ public:
+  virtual ~SendObserver() = default;
+  /// The kernel has taken the operation's whole frame. Its memory may be used again, unless calls to which it was lent
+  /// (Op::uses) have not ended.
+  virtual void sent(Op& op) = 0;
+  /// The kernel no longer reads the memory for one of these calls. The operation may have ended already.
+  virtual void told(OpId op) = 0;
+};
 
 /// The calls of one socket whose end the kernel has not reported yet. Not thread-safe: the module's lock guards it.
 class ZeroCopySends {

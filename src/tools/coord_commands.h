@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// The commands of `spate coord` that change the coordinator's record of the meta servers.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/context.h"
+
+namespace spate::tools {
+
+/// `spate coord min`: how many meta servers must hold a change before it is answered. Writes the number into the
+/// coordinator's record of the meta servers. An empty word: shows the record's number. Returns the exit code.
+int min_copies_of_names(Context& context, const std::string& word);
+
+/// `spate coord restore`: recreates the record from the stores of the meta servers. `without`: numbers of meta servers
+/// that are lost for good, as the user typed them. Returns the exit code.
+int restore_record(Context& context, const std::vector<std::string>& without);
+
+}  // namespace spate::tools
