@@ -53,8 +53,11 @@ class Realm {
   Realm& operator=(const Realm&) = delete;
   void stop() {
     if (pid_ <= 0) return;
-    ::kill(pid_, SIGTERM);
-    ::waitpid(pid_, nullptr, 0);
+    // munged misses a signal that comes between its look for one and its wait for a client.
+    do {
+      ::kill(pid_, SIGTERM);
+      ::poll(nullptr, 0, 10);
+    } while (::waitpid(pid_, nullptr, WNOHANG) == 0);
     pid_ = 0;
   }
   std::string socket() const { return folder_ + "/socket"; }
