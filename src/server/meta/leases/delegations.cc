@@ -14,6 +14,12 @@ bool is_internal(const rpc::Call& call) { return call.peer->kind == wire::PeerKi
 
 }  // namespace
 
+std::vector<ClientId> LeaseManager::noted() const {
+  std::vector<ClientId> clients = markers_.pending_clients();
+  for (const ClientId client : delegators_.pending_clients()) clients.push_back(client);
+  return clients;
+}
+
 /// Whether another session may have queued changes since before the restart.
 bool LeaseManager::waits_for_delegators(const Operation& operation) const {
   const auto& pending = delegators_.pending();
@@ -57,6 +63,9 @@ void LeaseManager::delegate(const Operation& operation, wire::Granted& granted) 
     object.flags &= static_cast<std::uint8_t>(~wire::GrantedObject::kDelegated);
     if (table_.of(handle)->at(client).delegated == handle) object.flags |= wire::GrantedObject::kDelegated;
   }
+  if (!queued) return;
+  table_.make_room(client);
+  recall_surplus();
 }
 
 /// Whether the lease does not end by time, since its holder may have queued changes. The queue of a session that has
@@ -73,7 +82,10 @@ std::optional<MonoTime> LeaseManager::delegates_until(const Operation& operation
   const MonoTime now = core_.executor().now();
   const Duration patience = core_.options().session_lease;
   std::optional<MonoTime> until;
-  if (waits_for_delegators(operation)) until = now + patience;
+  if (waits_for_delegators(operation)) {
+    if (now >= patience_end_) end_delegators();
+    until = now >= patience_end_ ? now + lease() : patience_end_;
+  }
   for (const Handle object : operation.met()) {
     const auto holder = table_.delegate_of(object);
     if (!holder || *holder == operation.call().header.client) continue;
@@ -86,6 +98,13 @@ std::optional<MonoTime> LeaseManager::delegates_until(const Operation& operation
     until = std::min(until.value_or(again), again);
   }
   return until;
+}
+
+/// Ends the sessions that are alive, but have not said that they know of the restart.
+void LeaseManager::end_delegators() {
+  if (core_.store().store().lacks_copies()) return;
+  for (const ClientId client : delegators_.pending_clients())
+    core_.parts().sessions->end_epoch(client, "it has not sent what it had queued before a restart");
 }
 
 job::Task<Result<void>> LeaseManager::recall_met(Operation& operation) {

@@ -2,6 +2,7 @@
 // Delegated directories: who gets one, what recalls it, and who waits.
 #include "server/meta/leases/delegations_test.h"
 
+#include "model/defect.h"
 #include "server/meta/testing/audit_test.h"
 #include "wire/xattr_messages.h"
 
@@ -258,6 +259,15 @@ TEST_F(MetaDelegations, TheEndOfASessionEndsItsDelegations) {
   }
 }
 
+TEST_F(MetaDelegations, AReadThatRecallsNothingIsFound) {
+  Holder h = holder();
+  TestClient b = connect();
+  delegated(h, "d");
+  planted_defect = Defect::kUnrecalledByRead;
+  EXPECT_NE(begin_by<wire::ObjectReply>(b, lookup("d/f"))->result, std::nullopt) << "the plant is not found";
+  planted_defect = Defect::kNone;
+}
+
 // After a restart the holder sends what it has queued before it says that it knows of the restart.
 TEST_F(MetaDelegations, AfterARestartAllOthersWaitForTheHolder) {
   Holder h = holder();
@@ -289,6 +299,21 @@ TEST_F(MetaDelegations, AfterARestartAllOthersWaitForTheHolder) {
   EXPECT_OK(root->result);
   give_all_back(h);
   EXPECT_OK(makes->result);
+}
+
+TEST_F(MetaDelegations, AfterARestartAHolderThatSaysNothingIsFenced) {
+  Holder h = holder();
+  TestClient b = connect();
+  delegated(h, "d");
+  restart();
+  auto looks = begin_by<wire::ObjectReply>(b, lookup("d"));
+  for (int i = 0; i < 100 && !looks->result; ++i) {
+    wait(seconds(1));
+    ASSERT_OK(keep_alive(b));
+    std::ignore = keep_alive(h.client);  // it lives, but asks for no events
+  }
+  EXPECT_OK(looks->result);
+  EXPECT_ERRC(send(h.q, {create(h.q, kRootHandle, "late")}), Errc::kSessionFenced);
 }
 
 TEST_F(MetaDelegations, AfterARestartAHolderThatStaysAwayIsWaitedForAsLongAsItsSession) {

@@ -87,6 +87,7 @@ std::uint32_t LeaseManager::lease_ms() const {
 
 job::Task<Result<void>> LeaseManager::start() {
   grace_end_ = core_.executor().now() + lease();
+  patience_end_ = core_.executor().now() + core_.options().session_lease;
   SPATE_CO_TRY(std::ignore, co_await markers_.load());
   SPATE_CO_TRY(std::ignore, co_await delegators_.load());
   const std::size_t sessions = markers_.pending().size();
@@ -152,8 +153,6 @@ job::Task<Result<void>> LeaseManager::release(ClientId client, std::uint32_t bel
   auto done = co_await markers_.remove(client, below_epoch, stop);
   co_return done;
 }
-
-std::vector<ClientId> LeaseManager::noted() const { return markers_.pending_clients(); }
 
 /// False: this caller gets no leases, or none yet.
 job::Task<Result<bool>> LeaseManager::prepare(const rpc::Call& call) {

@@ -65,6 +65,7 @@ class LeaseManager final : public Leases {
   void delegate(const Operation& operation, wire::Granted& granted);
   bool waits_for_delegators(const Operation& operation) const;
   bool is_kept(const Operation& operation, Handle object, const LeaseTable::Lease& lease) const;
+  void end_delegators();
   std::optional<MonoTime> delegates_until(const Operation& operation);
   wire::Granted grant_changed(Operation& operation);
   job::Task<Result<bool>> prepare(const rpc::Call& call);
@@ -89,6 +90,7 @@ class LeaseManager final : public Leases {
   LeaseTable table_;
   bool any_gathers_ = false;  // since the process began
   MonoTime grace_end_;
+  MonoTime patience_end_;  // then sessions with delegations must have heard of the restart
   std::unordered_map<ClientId, SessionLeases> sessions_;
   job::Event answered_;  // a session has dropped its copies, or has ended
   metrics::Counter granted_;

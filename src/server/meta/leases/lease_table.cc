@@ -55,13 +55,24 @@ bool LeaseTable::grantable(Handle object, const LeaseHolder& holder, Stamp stamp
 bool LeaseTable::has_room(ClientId client, std::size_t more) {
   const bool fits = leases_ + more <= limits_.leases && of_session(client) + more <= limits_.of_session;
   if (fits || !surplus_.empty()) return fits;
+  note_surplus(client, kSurplus);
+  return false;
+}
+
+void LeaseTable::note_surplus(ClientId client, std::size_t most) {
   const auto session = sessions_.find(client);
-  if (session == sessions_.end()) return false;
+  if (session == sessions_.end()) return;
   for (const Handle object : session->second) {
     surplus_.emplace_back(object, client);
-    if (surplus_.size() == kSurplus) break;
+    if (surplus_.size() == most) break;
   }
-  return false;
+}
+
+/// Twice a request with as many changes as it may have.
+void LeaseTable::make_room(ClientId client) {
+  constexpr std::size_t kRoom = 1024;
+  const std::size_t room = std::min(kRoom, limits_.of_session / 4);
+  if (of_session(client) + room > limits_.of_session && surplus_.empty()) note_surplus(client, room / 2);
 }
 
 bool LeaseTable::grant(const std::vector<Handle>& objects, const LeaseHolder& holder, Stamp stamp) {
@@ -80,13 +91,15 @@ bool LeaseTable::grant(Handle object, const LeaseHolder& holder, Stamp stamp) {
 
 bool LeaseTable::grant_changed(Handle object, const LeaseHolder& holder) {
   const auto changing = changing_.find(object);
-  if (changing == changing_.end() || changing->second.shared || !has_room(holder.client, 1)) return false;
+  if (changing == changing_.end() || changing->second.shared) return false;
+  bool there = false;
   const auto found = objects_.find(object);
   if (found != objects_.end()) {
     const auto lease = found->second.find(holder.client);
-    const bool there = lease != found->second.end();
+    there = lease != found->second.end();
     if (there && (lease->second.recalled || lease->second.holder.incarnation > holder.incarnation)) return false;
   }
+  if (!there && !has_room(holder.client, 1)) return false;
   put(object, holder);
   return true;
 }

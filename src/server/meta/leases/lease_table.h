@@ -94,6 +94,8 @@ class LeaseTable {
   Stamp ends() const { return ends_; }
   /// How many leases are delegated.
   std::size_t delegated() const { return delegated_; }
+  /// Before it is full: a session that queues changes should get a lease on each object that it makes.
+  void make_room(ClientId client);
   /// The oldest leases of a full session. The caller recalls them, to make room for others.
   std::vector<std::pair<Handle, ClientId>> take_surplus() { return std::exchange(surplus_, {}); }
 
@@ -105,6 +107,7 @@ class LeaseTable {
   bool grantable(Handle object, const LeaseHolder& holder, Stamp stamp) const;
   void put(Handle object, const LeaseHolder& holder);
   bool has_room(ClientId client, std::size_t more);
+  void note_surplus(ClientId client, std::size_t most);
 
   const LeaseLimits limits_;
   std::unordered_map<Handle, std::map<ClientId, Lease>> objects_;

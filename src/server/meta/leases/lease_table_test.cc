@@ -167,5 +167,52 @@ TEST(LeaseTableTest, IsBounded) {
   EXPECT_EQ(table.size(), 4U);
 }
 
+TEST(LeaseTableTest, AFullSessionKeepsTheLeasesThatItHas) {
+  LeaseTable table({100, 8});
+  const LeaseHolder holder{ClientId(1), 1, 1};
+  const auto change = [&](std::uint64_t object) {
+    table.begin_change(Handle(object));
+    const bool granted = table.grant_changed(Handle(object), holder);
+    table.end_change(Handle(object));
+    return granted;
+  };
+  for (std::uint64_t i = 1; i <= 6; ++i) EXPECT_TRUE(change(i));
+  table.make_room(ClientId(1));
+  EXPECT_THAT(table.take_surplus(), testing::IsEmpty());
+  EXPECT_TRUE(change(7));
+  table.make_room(ClientId(1));
+  EXPECT_EQ(table.take_surplus().size(), 1U);
+  EXPECT_TRUE(change(8));
+  EXPECT_TRUE(change(1)) << "it needs no room";
+  EXPECT_FALSE(change(9));
+}
+
+TEST(LeaseTableTest, ADelegationOfADirectoryCoversWhatIsMadeInIt) {
+  LeaseTable table;
+  const ClientId client(1);
+  const LeaseHolder holder{client, 1, 1};
+  const Handle directory(10);
+  const Handle file(11);
+  EXPECT_TRUE(table.grant({directory, file}, holder, table.begin_read()));
+  table.end_read();
+  table.set_delegated(file, client, directory);
+  EXPECT_EQ(table.delegate_of(file), std::nullopt);
+  table.set_delegated(directory, client, directory);
+  EXPECT_EQ(table.delegate_of(file), client);
+  EXPECT_EQ(table.delegate_of(directory), client);
+  const LeaseTable::Stamp before = table.ends();
+  EXPECT_FALSE(table.undelegated_since(file, before));
+  table.drop_silent(client);
+  EXPECT_EQ(table.delegated(), 2U) << "a delegation does not end by silence";
+  table.drop(directory, client);
+  EXPECT_EQ(table.delegate_of(file), std::nullopt);
+  EXPECT_TRUE(table.undelegated_since(file, before));
+  EXPECT_TRUE(table.undelegated_since(directory, before));
+  EXPECT_FALSE(table.undelegated_since(file, table.ends()));
+  EXPECT_FALSE(table.undelegated_since(Handle(12), before));
+  table.drop(file, client);
+  EXPECT_EQ(table.delegated(), 0U);
+}
+
 }  // namespace
 }  // namespace spate::meta

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "base/expect.h"
+#include "model/defect.h"
 #include "server/meta/testing/audit_test.h"
 #include "server/meta/testing/queue_test.h"
 
@@ -55,6 +56,21 @@ TEST_F(MetaQueues, NoChangeIsMadeTwice) {
   EXPECT_THAT(statuses(more), Each(Errc::kOk));
   EXPECT_THAT(more->answers[0].body, testing::IsEmpty());
   EXPECT_THAT(more->answers[1].body, testing::Not(testing::IsEmpty()));
+}
+
+TEST_F(MetaQueues, ChangesThatAreMadeTwiceAreFound) {
+  ASSERT_THAT(statuses(send(q, 1, {create(q, kRootHandle, "f")})), Each(Errc::kOk));
+  const Handle file = stat(q.client, "f")->handle;
+  for (const Defect defect : {Defect::kNone, Defect::kQueuedTwice}) {
+    planted_defect = defect;
+    const std::uint64_t before = inode(file).attributes.version;
+    const wire::QueuedChange change = chmod(file, 0600);
+    const std::uint64_t number = defect == Defect::kNone ? 2 : 3;
+    std::ignore = send(q, number, {change});
+    std::ignore = send(q, number, {change});
+    EXPECT_EQ(inode(file).attributes.version - before, defect == Defect::kNone ? 1U : 2U) << "the plant is not found";
+  }
+  planted_defect = Defect::kNone;
 }
 
 TEST_F(MetaQueues, CopiesOfARequestAtTheSameTimeAreMadeOnce) {
