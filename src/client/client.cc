@@ -13,6 +13,22 @@ constexpr std::uint32_t kReaddirRoom = 256 * 1024;
 /// Room for an object and all steps of the path to it, bytes.
 constexpr std::uint32_t kLookupRoom = 48 * 1024;
 
+job::Task<Result<std::unique_ptr<File>>> opened(Cluster& cluster, Result<wire::OpenReply> reply,
+                                                std::uint8_t open_flags) {
+  if (!reply) co_return std::move(reply).error();
+  if (!reply->object.layout) {
+    co_return reply->object.attributes.type == FileType::kDirectory ? Errc::kIsDirectory : Errc::kNotSupported;
+  }
+  co_return std::make_unique<File>(cluster, *std::move(reply), open_flags);
+}
+
+std::optional<Result<Attributes>> make_locally(Cluster& cluster, FileType type, const NamePath& where,
+                                               const wire::NewAttributes& attributes, std::string target = {},
+                                               std::uint8_t open_flags = 0) {
+  if (!cluster.queued().on()) return std::nullopt;
+  return cluster.queued().make({where, type, attributes, std::move(target), open_flags}, 0);
+}
+
 }  // namespace
 
 NamePath path_from_root(std::string path, bool follow_last) {
@@ -129,6 +145,7 @@ job::Task<Result<wire::ObjectReply>> Client::stat(NamePath where) {
 
 job::Task<Result<Attributes>> Client::setattr(wire::SetattrRequest request) {
   const Limits limits = session().limits();
+  if (auto set = cluster_.queued().set(request, 0)) co_return *std::move(set);
   co_await send_gathered(request.where);
   if (request.mtime || request.mtime_now) {
     SPATE_CO_TRY(auto found, co_await stat(request.where));
@@ -144,14 +161,6 @@ job::Task<Result<Attributes>> Client::setattr(wire::SetattrRequest request) {
   co_return complete;
 }
 
-job::Task<Result<std::unique_ptr<File>>> Client::opened(Result<wire::OpenReply> reply, std::uint8_t open_flags) {
-  if (!reply) co_return std::move(reply).error();
-  if (!reply->object.layout) {
-    co_return reply->object.attributes.type == FileType::kDirectory ? Errc::kIsDirectory : Errc::kNotSupported;
-  }
-  co_return std::make_unique<File>(cluster_, *std::move(reply), open_flags);
-}
-
 job::Task<Result<std::unique_ptr<File>>> Client::open(NamePath where, std::uint8_t open_flags) {
   if (!wire::fit_open(open_flags)) co_return Error(Errc::kInvalidArgument, "flags of an open");
   wire::OpenRequest request;
@@ -165,7 +174,7 @@ job::Task<Result<std::unique_ptr<File>>> Client::open(NamePath where, std::uint8
   } else {
     reply = co_await ask_to_open(cluster_, request, limits);
   }
-  auto file = co_await opened(std::move(reply), request.open_flags);
+  auto file = co_await opened(cluster_, std::move(reply), request.open_flags);
   if (file) (*file)->keep_when_closed(request.open_flags);
   co_return file;
 }
@@ -177,7 +186,7 @@ job::Task<Result<std::unique_ptr<File>>> Client::open_again(HandoverState::Open&
   request.renew = true;
   const Limits limits = session().limits();
   auto reply = co_await ask_to_open(cluster_, request, limits);
-  auto file = co_await opened(std::move(reply), request.open_flags);
+  auto file = co_await opened(cluster_, std::move(reply), request.open_flags);
   if (file) (*file)->inherit(record);
   co_return file;
 }
@@ -207,15 +216,39 @@ job::Task<Result<std::unique_ptr<File>>> Client::create(NamePath where, std::uin
   if (request.layout.distribution) request.open_flags |= wire::kOpenDistribution;
   if (!wire::fit_create(request.open_flags)) co_return Error(Errc::kInvalidArgument, "flags of a create");
   const Limits limits = session().limits();
-  if ((open_flags & wire::kOpenTruncate) != 0) co_await send_gathered(request.where);
-  auto reply = co_await cluster_.change(request, limits);
   // In a create the server derives the owner itself. A later open must state the owner.
   const bool for_user =
       (request.attributes.mode & wire::NewAttributes::kOnBehalf) != 0 && request.attributes.uid.value_or(0) != 0;
   // Some bits of a create mean something else in an open (kOpenTemporary is kOpenUncounted there).
   const int opened_as = (open_flags & (wire::kOpenRead | wire::kOpenWrite)) | (for_user ? wire::kOpenByUser : 0);
-  auto file = co_await opened(std::move(reply), static_cast<std::uint8_t>(opened_as));
+  const std::uint8_t rights = open_flags & (wire::kOpenRead | wire::kOpenWrite);
+  const bool plain = (request.open_flags & ~(rights | wire::kOpenExclusive | wire::kOpenTruncate)) == 0 && rights != 0;
+  if (plain && !request.layout.strip_bytes && !request.layout.slot_count && !request.layout.first_target &&
+      request.layout.targets.empty()) {
+    const auto made = make_locally(cluster_, FileType::kRegular, request.where, request.attributes, {}, rights);
+    if (made && *made) {
+      auto file = co_await open_queued((*made)->handle, static_cast<std::uint8_t>(opened_as));
+      co_return file;
+    }
+  }
+  if ((open_flags & wire::kOpenTruncate) != 0) co_await send_gathered(request.where);
+  auto reply = co_await cluster_.change(request, limits);
+  auto file = co_await opened(cluster_, std::move(reply), static_cast<std::uint8_t>(opened_as));
   co_return file;
+}
+
+job::Task<Result<std::unique_ptr<File>>> Client::open_queued(Handle file, std::uint8_t open_flags) {
+  const Limits limits = session().limits();
+  Result<wire::OpenReply> reply = co_await cluster_.queued().answer_of(file, limits);
+  if (reply.code() == Errc::kNotFound) {
+    wire::OpenRequest request;
+    request.where.start = file;
+    request.open_flags = open_flags & (wire::kOpenRead | wire::kOpenWrite | wire::kOpenByUser);
+    request.renew = true;
+    reply = co_await ask_to_open(cluster_, request, limits);
+  }
+  auto opened_file = co_await opened(cluster_, std::move(reply), open_flags);
+  co_return opened_file;
 }
 
 job::Task<Result<Attributes>> Client::make_node(wire::CreateRequest request) {
@@ -224,6 +257,7 @@ job::Task<Result<Attributes>> Client::make_node(wire::CreateRequest request) {
 }
 
 job::Task<Result<Attributes>> Client::mkdir(NamePath where, wire::NewAttributes attributes) {
+  if (auto made = make_locally(cluster_, FileType::kDirectory, where, attributes)) co_return *std::move(made);
   wire::MkdirRequest request;
   request.where = std::move(where);
   request.attributes = std::move(attributes);
@@ -232,6 +266,7 @@ job::Task<Result<Attributes>> Client::mkdir(NamePath where, wire::NewAttributes 
 }
 
 job::Task<Result<Attributes>> Client::symlink(NamePath where, std::string target, wire::NewAttributes attributes) {
+  if (auto made = make_locally(cluster_, FileType::kSymlink, where, attributes, target)) co_return *std::move(made);
   wire::SymlinkRequest request;
   request.where = std::move(where);
   request.target = std::move(target);

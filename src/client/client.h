@@ -74,6 +74,8 @@ class Client {
   job::Task<Result<void>> close_inherited(const HandoverState::Open& record, UniqueFunction<void()> on_ended = {});
   /// Creates and opens a file. Without kOpenExclusive it opens a file that exists. The flags must fit_create().
   job::Task<Result<std::unique_ptr<File>>> create(NamePath where, std::uint8_t open_flags, NewObject object);
+  /// Opens a file that QueuedChanges::make() has made and opened with these rights. Waits for the server's answer.
+  job::Task<Result<std::unique_ptr<File>>> open_queued(Handle file, std::uint8_t open_flags);
   job::Task<Result<Attributes>> make_node(wire::CreateRequest request);
   job::Task<Result<Attributes>> mkdir(NamePath where, wire::NewAttributes attributes);
   job::Task<Result<Attributes>> symlink(NamePath where, std::string target, wire::NewAttributes attributes = {});
@@ -115,7 +117,6 @@ class Client {
   template <typename Request>
   job::Task<Result<Attributes>> change_object(const Request& request, Limits limits);
   job::Task<void> send_gathered(const NamePath& where);
-  job::Task<Result<std::unique_ptr<File>>> opened(Result<wire::OpenReply> reply, std::uint8_t open_flags);
 
   std::optional<KnownXattrs::State> kept_state(const NamePath& where);
 

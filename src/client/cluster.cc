@@ -33,8 +33,9 @@ Cluster::Cluster(Options options, job::NetworkContext& network, Random& random)
       attributes_({this->options().keep_attributes, this->options().most_kept, this->options().copies,
                    this->options().listings},
                   executor().clock()),
+      queued_(session_, attributes_, this->options().queue),
       gathered_(session_, attributes_, this->options().gather),
-      events_(session_, attributes_, gathered_),
+      events_(session_, attributes_, gathered_, queued_),
       locks_(session_, events_),
       appends_(executor(), locks_, session_.handover()),
       unsynced_(executor()),
@@ -55,18 +56,59 @@ Cluster::Cluster(Options options, job::NetworkContext& network, Random& random)
 Cluster::~Cluster() = default;
 
 job::Task<void> Cluster::stop(Limits limits) {
+  std::ignore = co_await queued_.send_all(limits);
   co_await cached_opens_.stop(limits);
   gathered_.request_stop();
+  queued_.request_stop();
   stopping_.request_stop();
   session_.request_stop();
   events_.request_stop();
   attributes_.clear();
   co_await locks_.stop();
   co_await gathered_.stop();
+  co_await queued_.stop();
   co_await events_.stop();
   co_await appends_.stop();
   co_await session_.stop(limits);
   co_await closes_.close();
+}
+
+void Cluster::session_changed() {
+  events_.check_session();
+  queued_.session_changed();
+  if (queued_.on()) events_.start();
+}
+
+void Cluster::heard() {
+  queued_.heard();
+  events_.heard();
+}
+
+/// A change that was answered is seen by every later request of this client. What is left out has nothing to do with
+/// names, or belongs to the sending itself.
+bool Cluster::must_follow(wire::Op op, ByteView body) {
+  if (!queued_.any()) return false;
+  switch (op) {
+    case wire::Op::kQueuedChanges:
+    case wire::Op::kReserveHandles:
+    case wire::Op::kSessionEvents:
+    case wire::Op::kClusterMap:
+    case wire::Op::kDataGroups: return false;
+    case wire::Op::kClose:
+    case wire::Op::kCloseWriters: {
+      // Both begin with the file's handle.
+      wire::Reader reader(body);
+      Handle file;
+      reader(file);
+      return queued_.has(file);
+    }
+    default: return true;
+  }
+}
+
+job::Task<Result<void>> Cluster::send_queued(Limits limits) {
+  auto sent = co_await queued_.send_all(limits);
+  co_return sent;
 }
 
 job::Task<void> Cluster::end_inheritance() {
@@ -107,6 +149,9 @@ job::Task<Result<rpc::RawReply>> Cluster::change_meta(wire::Op op, ByteView body
     if (created) opened = {created->object.attributes.handle, created->created};
   }
   change.end(touched, granted, opened);
+  for (const wire::GrantedObject& object : granted.objects) {
+    if ((object.flags & wire::GrantedObject::kDelegated) != 0) queued_.delegated(object.object.attributes.handle);
+  }
   for (const Handle object : touched.objects) cached_opens_.changed(object);
   if (granted.granted) events_.start();
   SPATE_CO_TRY(std::ignore, co_await copies_dropped(options().copies, executor(), {}));

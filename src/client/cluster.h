@@ -12,6 +12,7 @@
 #include "client/gathered_writes.h"
 #include "client/locks/appends.h"
 #include "client/locks/locks.h"
+#include "client/queued_changes.h"
 #include "client/session/event_listener.h"
 #include "client/session/session.h"
 
@@ -68,14 +69,18 @@ class Cluster final : private SessionObserver {
   CachedOpens& cached_opens() { return cached_opens_; }
   GatheredWrites& gathered() { return gathered_; }
   const GatheredWrites& gathered() const { return gathered_; }
+  QueuedChanges& queued() { return queued_; }
+  const QueuedChanges& queued() const { return queued_; }
 
  private:
   void handshake_begins() override {
     attributes_.clear();
     cached_opens_.distrust_all();
   }
-  void session_changed() override { events_.check_session(); }
-  void heard() override { events_.heard(); }
+  void session_changed() override;
+  void heard() override;
+  bool must_follow(wire::Op op, ByteView body) override;
+  job::Task<Result<void>> send_queued(Limits limits) override;
   job::Task<void> end_inheritance() override;
   bool lost_lock(Handle file) override { return locks_.lost(file); }
 
@@ -86,6 +91,7 @@ class Cluster final : private SessionObserver {
   Session session_;
   KernelLeasedFiles kernel_files_;
   AttributeCache attributes_;
+  QueuedChanges queued_;
   GatheredWrites gathered_;
   EventListener events_;
   Locks locks_;

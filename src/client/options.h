@@ -19,6 +19,7 @@ class Copies;
 class GatherMemory;
 class HandoverState;
 class LeasedFiles;
+class QueueMemory;
 
 /// For which operations on datafiles of its own machine a client asks for leases, to move the data itself.
 enum class BypassMode : std::uint8_t { kOff = 0, kRead = 1, kWrite = 2 };
@@ -88,6 +89,9 @@ struct Options {
   Copies* copies = nullptr;
   /// Room for gathered writes (client/file/file_gather.h). Null: none are gathered. Not owned; outlives the client.
   GatherMemory* gather = nullptr;
+  /// Room for changes that are answered before they are sent (client/queued_changes.h). Null: none are. Not owned;
+  /// outlives the client.
+  QueueMemory* queue = nullptr;
   /// Called on the executor's thread for each server that keeps calls waiting (rpc/wait_watch.h). May be empty.
   std::function<void(const rpc::ServerWait&)> on_wait;
 };

@@ -116,6 +116,14 @@ class NoWrites final : public SessionWrites {
   job::Task<bool> send_revoked(Duration) override { co_return true; }
 };
 
+/// A client that queues no changes.
+class NoChanges final : public SessionChanges {
+ public:
+  bool on() const override { return false; }
+  void session_changed() override {}
+  job::Task<bool> send_all_within(Duration) override { co_return true; }
+};
+
 constexpr auto kGranted = wire::SessionEventType::kLockGranted;
 
 class EventListenerTest : public ::testing::Test, private SessionObserver {
@@ -141,7 +149,7 @@ class EventListenerTest : public ::testing::Test, private SessionObserver {
     session_ = std::make_unique<Session>(std::move(options), *context_, random_);
     session_->observe(*this);
     cache_ = std::make_unique<AttributeCache>(AttributeCache::Options(), clock_);
-    events_ = std::make_unique<EventListener>(*session_, *cache_, writes_);
+    events_ = std::make_unique<EventListener>(*session_, *cache_, writes_, changes_);
     locks_ = std::make_unique<StandInLocks>(executor_, *events_, server_);
     events_->serve(*locks_);
     EXPECT_OK(executor_.run(session_->ensure_open(session_->limits())));
@@ -159,6 +167,8 @@ class EventListenerTest : public ::testing::Test, private SessionObserver {
   void heard() override {}
   job::Task<void> end_inheritance() override { co_return; }
   bool lost_lock(Handle) override { return false; }
+  bool must_follow(wire::Op, ByteView) override { return false; }
+  job::Task<Result<void>> send_queued(Limits) override { co_return Result<void>(); }
 
   SystemClock clock_;
   job::Executor executor_;
@@ -171,6 +181,7 @@ class EventListenerTest : public ::testing::Test, private SessionObserver {
   std::unique_ptr<Session> session_;
   std::unique_ptr<AttributeCache> cache_;
   NoWrites writes_;
+  NoChanges changes_;
   std::unique_ptr<EventListener> events_;
   std::unique_ptr<StandInLocks> locks_;
 };

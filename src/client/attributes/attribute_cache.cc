@@ -86,7 +86,10 @@ std::optional<Result<wire::ObjectReply>> AttributeCache::find(const wire::NamePa
   ++(found ? counters_.hits : counters_.misses);
   if (!found) return std::nullopt;
   if (found->nothing) return Result<wire::ObjectReply>(Errc::kNotFound);
-  return Result<wire::ObjectReply>(*found->object->reply);
+  const wire::ObjectReply& reply = *found->object->reply;
+  // The server has not told yet where its data is, and only the servers know its size.
+  if (found->object->made_in && !reply.attributes.size_known && !reply.layout) return std::nullopt;
+  return Result<wire::ObjectReply>(reply);
 }
 
 std::optional<Result<Attributes>> AttributeCache::find_attributes(const wire::NamePath& where) {

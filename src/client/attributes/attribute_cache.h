@@ -21,6 +21,8 @@
 
 namespace spate::client {
 
+class LocalAnswers;
+
 /// Keeps objects and names that a meta server has granted to this client, until the lease is recalled or expires, or
 /// until this client changes them. The cache answers only for the session's credential, because the server checked that
 /// credential's right to look up each name when it granted the name. Thread-safe, so a hit needs no executor. Sends no
@@ -132,10 +134,12 @@ class AttributeCache {
     std::uint64_t recalls = 0;
     std::uint64_t copied = 0;  // copies of attributes and names that were given away
     std::uint64_t listed = 0;  // objects that listings have brought
+    std::uint64_t local = 0;   // changes that were answered locally
   };
   Counters counters() const;
 
  private:
+  friend class LocalAnswers;  // changes that need no answer of the server
   struct Found {
     const CachedObject* object = nullptr;
     bool nothing = false;  // it is known that the name does not exist

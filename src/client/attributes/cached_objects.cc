@@ -44,7 +44,7 @@ CachedObject& CachedObjects::renewed(Handle handle, MonoTime until) {
     forget_names(handle, object);
     copies_.drop_attributes(handle);
     object.reply.reset();
-    object.listed = false;
+    object.listed = object.delegated = object.queued = false;
     object.writing.reset();
   }
   object.until = std::max(object.until, until);

@@ -30,6 +30,9 @@ struct CachedObject {
   std::optional<wire::ObjectReply> reply;
   std::unordered_map<std::string, CachedName, TextHash, std::equal_to<>> names;  // the names in a directory
   bool complete = false;                                                         // the directory has no other names
+  bool delegated = false;                  // until it is recalled, this client answers changes of it itself
+  Handle made_in;                          // the directory in which it was made, if that was local
+  bool queued = false;                     // it was changed locally, and the answer to that has not come
   bool listed = false;                     // a listing brought it, and nobody has asked for it since
   MonoTime until;                          // end of the lease by its own grant; a renewal prolongs all leases (until_)
   std::uint64_t order = 0;                 // number of the own change whose answer had the attributes; 0: a lookup's

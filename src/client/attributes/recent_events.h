@@ -14,6 +14,8 @@ namespace spate::client {
 /// bounded: when it is full, every object counts as changed. Not thread-safe; the caller serialises calls.
 class RecentEvents {
  public:
+  /// The order of changes that were answered locally. The server's answers to earlier questions know nothing of them.
+  static constexpr std::uint64_t kLocal = ~std::uint64_t{0};
   struct Event {
     std::uint64_t number = 0;
     Handle object;

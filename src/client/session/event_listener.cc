@@ -20,8 +20,9 @@ constexpr std::size_t kFullOfEvents = 256;
 
 }  // namespace
 
-EventListener::EventListener(Session& session, AttributeCache& attributes, SessionWrites& writes)
-    : session_(session), attributes_(attributes), writes_(writes), gate_(session.executor()) {}
+EventListener::EventListener(Session& session, AttributeCache& attributes, SessionWrites& writes,
+                             SessionChanges& changes)
+    : session_(session), attributes_(attributes), writes_(writes), changes_(changes), gate_(session.executor()) {}
 
 job::Task<void> EventListener::stop() { co_await gate_.close(); }
 
@@ -59,11 +60,12 @@ void EventListener::check_session() {
   acknowledged_ = settled_ = 0;
   keep_state();
   locks_->session_changed();
+  changes_.session_changed();
 }
 
 /// The locks want events, or another client may want to change what this client keeps.
 bool EventListener::wants_events() const {
-  return untold_ || locks_->want_events() || attributes_.wants_events() || writes_.any() ||
+  return untold_ || locks_->want_events() || attributes_.wants_events() || writes_.any() || changes_.on() ||
          session_.executor().now() < inherited_until_;
 }
 
@@ -114,7 +116,10 @@ job::Task<wire::SessionEventsRequest> EventListener::next_request() {
   wire::SessionEventsRequest request;
   request.table = table_;
   request.acknowledged = acknowledged_;
-  const bool settled = co_await writes_.send_revoked(kMostForGathered);
+  bool settled = request.table == settled_table_ && request.acknowledged == settled_;
+  // Names first: they ask no io server.
+  if (!settled) settled = co_await changes_.send_all_within(kMostForGathered);
+  if (settled) settled = co_await writes_.send_revoked(kMostForGathered);
   if (settled) {
     settled_table_ = request.table;
     settled_ = request.acknowledged;

@@ -57,6 +57,19 @@ class SessionWrites {
   virtual job::Task<bool> send_revoked(Duration limit) = 0;
 };
 
+/// The changes that this client has answered and not sent, as EventListener sees them.
+class SessionChanges {
+ public:
+  virtual ~SessionChanges() = default;
+  /// Whether this client may answer changes. If so, others wait after a restart of the server until this client has
+  /// told that it knows the new table. So it listens all the time.
+  virtual bool on() const = 0;
+  /// The session is another one, or in another epoch, and nothing of the old one is kept.
+  virtual void session_changed() = 0;
+  /// Sends them. Waits `limit` at most. False: something is not sent yet.
+  virtual job::Task<bool> send_all_within(Duration limit) = 0;
+};
+
 /// Fetches the events of this session while anything of this client may get some: a lock was granted, a right to append
 /// or a lease was recalled. It keeps one request open at the meta server, and acknowledges events with the next one.
 ///
@@ -69,8 +82,8 @@ class SessionWrites {
 class EventListener {
  public:
   /// All parameters outlive this object. Recalls of leases go to `attributes`. None is acknowledged before `writes`
-  /// has sent what was gathered under the lease.
-  EventListener(Session& session, AttributeCache& attributes, SessionWrites& writes);
+  /// has sent what was gathered under the lease, nor before `changes` has sent what was queued.
+  EventListener(Session& session, AttributeCache& attributes, SessionWrites& writes, SessionChanges& changes);
   EventListener(const EventListener&) = delete;
   EventListener& operator=(const EventListener&) = delete;
 
@@ -132,6 +145,7 @@ class EventListener {
   Session& session_;
   AttributeCache& attributes_;
   SessionWrites& writes_;
+  SessionChanges& changes_;
   SessionLocks* locks_ = nullptr;
   // The following members belong to this epoch.
   rpc::SessionEpoch epoch_;

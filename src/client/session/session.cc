@@ -41,7 +41,7 @@ rpc::Identity identity_of(const Options& options) {
   identity.features = wire::kOurFeatures;
   if (!options.keep_attributes) identity.features &= ~wire::kLeaseFeatures;
   if (!options.keep_attributes || options.gather == nullptr) identity.features &= ~wire::kFeatureGathers;
-  identity.features &= ~wire::kFeatureDelegates;
+  if (!options.keep_attributes || options.queue == nullptr) identity.features &= ~wire::kFeatureDelegates;
   return identity;
 }
 
@@ -214,8 +214,20 @@ job::Task<void> Session::learn_map_aside() {
   learning_map_ = false;
 }
 
+job::Task<Result<ChangeReply>> Session::send_numbered(wire::Op op, ByteView body, Limits limits,
+                                                      std::uint32_t reply_room) {
+  SPATE_CO_TRY(std::ignore, co_await ensure_open(limits));
+  rpc::CallOptions options = limits.call_options();
+  options.reply_room = reply_room;
+  auto reply = co_await meta().call(op, body, options);
+  co_return read_change_reply(std::move(reply));
+}
+
 job::Task<Result<rpc::RawReply>> Session::send_query(wire::Op op, ByteView body, Limits limits,
                                                      std::uint32_t reply_room) {
+  if (observer_->must_follow(op, body)) {
+    SPATE_CO_TRY(std::ignore, co_await observer_->send_queued(limits));
+  }
   SPATE_CO_TRY(std::ignore, co_await ensure_open(limits));
   rpc::CallOptions options = limits.call_options();
   options.reply_room = reply_room;
@@ -230,6 +242,9 @@ job::Task<Result<rpc::RawReply>> Session::send_query(wire::Op op, ByteView body,
 /// A process that hands its state to a successor sends each change alone, because the successor recognises a repeated
 /// change by its id.
 job::Task<Result<ChangeReply>> Session::send_change(wire::Op op, ByteView body, Limits limits) {
+  if (observer_->must_follow(op, body)) {
+    SPATE_CO_TRY(std::ignore, co_await observer_->send_queued(limits));
+  }
   const bool together = options_.handover == nullptr && (meta().features() & wire::kFeatureBatches) != 0 &&
                         ChangeBatcher::takes(op, body, limits);
   if (together) {

@@ -33,6 +33,10 @@ class SessionObserver {
   virtual job::Task<void> end_inheritance() = 0;
   /// Whether a lock on the file was lost with an earlier epoch.
   virtual bool lost_lock(Handle file) = 0;
+  /// Whether such a request must follow changes that are queued.
+  virtual bool must_follow(wire::Op op, ByteView body) = 0;
+  /// Sends these changes.
+  virtual job::Task<Result<void>> send_queued(Limits limits) = 0;
 };
 
 /// The session of one client at the meta server, and the requests of the session.
@@ -71,6 +75,9 @@ class Session {
   /// Sends a request that changes something to the meta server. The request has an id, so it can be resent safely.
   /// Changes that are made at the same time may go together (ChangeBatcher).
   job::Task<Result<ChangeReply>> send_change(wire::Op op, ByteView body, Limits limits);
+
+  /// Sends a request that has numbers of its own, by which the server makes it once. It is valid in one epoch.
+  job::Task<Result<ChangeReply>> send_numbered(wire::Op op, ByteView body, Limits limits, std::uint32_t reply_room);
 
   /// Opens the session if it is not open, because io servers demand its ticket.
   job::Task<Result<void>> ensure_open(Limits limits);

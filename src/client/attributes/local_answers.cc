@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// The effect of the changes on the kept attributes is that of the server's own code: names/create.cc, mkdir.cc,
+// setattr.cc, session/close.cc.
+#include "client/attributes/local_answers.h"
+
+#include <algorithm>
+
+namespace spate::client {
+namespace {
+
+constexpr std::uint32_t kLending = 06000;  // setuid and setgid
+constexpr std::uint32_t kSticky = 01000;
+constexpr std::uint32_t kOwnerWriteExecute = 0300;
+
+bool is_new_name(std::string_view name) {
+  return !name.empty() && name.size() <= kMaxNameBytes && name != "." && name != ".." &&
+         name.find('/') == std::string_view::npos && name.find('\0') == std::string_view::npos;
+}
+
+bool is_target(std::string_view target) {
+  return !target.empty() && target.size() <= kMaxSymlinkBytes && target.find('\0') == std::string_view::npos;
+}
+
+/// Whether the session may add an entry. A directory is delegated only if it has no list.
+bool may_add(const Credential& who, const Attributes& directory) {
+  if (who.uid == 0) return true;
+  return who.uid == directory.uid && (directory.mode & kOwnerWriteExecute) == kOwnerWriteExecute;
+}
+
+/// The attributes that the server gives a new object. Nothing: the server must decide.
+std::optional<Attributes> attributes_of(const LocalAnswers::NewObject& made, const Credential& who,
+                                        const Attributes& directory) {
+  const wire::NewAttributes& asked = made.attributes;
+  const std::uint32_t umask = (asked.mode >> wire::NewAttributes::kUmaskShift) & 0777U;
+  const std::uint32_t mode =
+      asked.mode & ~(wire::NewAttributes::kOnBehalf | (umask << wire::NewAttributes::kUmaskShift));
+  if (mode > 07777 || (mode & (kLending | kSticky)) != 0 || (directory.mode & (kLending | kSticky)) != 0)
+    return std::nullopt;
+  if (who.uid != 0 && (asked.uid.value_or(who.uid) != who.uid || asked.gid.value_or(who.gid) != who.gid))
+    return std::nullopt;
+  Attributes a;
+  a.type = made.type;
+  a.mode = made.type == FileType::kSymlink ? 0777 : mode & ~umask;
+  a.uid = asked.uid.value_or(who.uid);
+  a.gid = asked.gid.value_or(who.gid);
+  a.project = directory.project;
+  a.version = 1;
+  if (made.type == FileType::kDirectory) a.link_count = 2;
+  if (made.type == FileType::kSymlink) a.size = made.target.size();
+  if ((made.open_flags & wire::kOpenWrite) != 0) a.size_known = false;
+  return a;
+}
+
+void touch(Attributes& attributes, WallTime now) {
+  attributes.ctime = now;
+  ++attributes.version;
+}
+
+bool sets_mtime(const wire::SetattrRequest& request) { return request.mtime || request.mtime_now; }
+
+/// What the server must decide, or what needs more than the object.
+bool for_the_server(const Credential& who, const Attributes& now, const wire::SetattrRequest& request) {
+  if (request.btime || (who.uid != 0 && who.uid != now.uid)) return true;
+  if ((request.atime && request.atime_now) || (request.mtime && request.mtime_now)) return true;
+  if ((now.mode & kLending) != 0) return true;
+  if (request.mode && ((*request.mode & ~01777U) != 0 || now.type == FileType::kSymlink)) return true;
+  const bool moves = (request.uid && *request.uid != now.uid) || (request.gid && *request.gid != now.gid);
+  return moves && who.uid != 0;
+}
+
+template <typename Request>
+Bytes encoded(const Request& request) {
+  Bytes body;
+  wire::encode_body(request, body);
+  return body;
+}
+
+Bytes body_of(LocalAnswers::NewObject made) {
+  made.where.flags = 0;
+  switch (made.type) {
+    case FileType::kDirectory: {
+      wire::MkdirRequest request;
+      request.where = made.where;
+      request.attributes = made.attributes;
+      return encoded(request);
+    }
+    case FileType::kSymlink: {
+      wire::SymlinkRequest request;
+      request.where = made.where;
+      request.target = made.target;
+      request.attributes = made.attributes;
+      return encoded(request);
+    }
+    default: {
+      wire::CreateRequest request;
+      request.where = made.where;
+      request.attributes = made.attributes;
+      request.open_flags = static_cast<std::uint8_t>(made.open_flags | wire::kOpenExclusive);
+      return encoded(request);
+    }
+  }
+}
+
+wire::Op op_of(FileType type) {
+  if (type == FileType::kDirectory) return wire::Op::kMkdir;
+  return type == FileType::kSymlink ? wire::Op::kSymlink : wire::Op::kCreate;
+}
+
+}  // namespace
+
+/// The object under a delegation, if nothing else changes it now. Call it with the lock held.
+CachedObject* LocalAnswers::delegated(Handle object) {
+  if (!cache_.options_.on) return nullptr;
+  const MonoTime now = cache_.clock_.now();
+  if (cache_.all_blocked(now)) return nullptr;
+  CachedObject* const found = cache_.objects_.use(object, now);
+  const bool usable = found != nullptr && found->delegated && found->reply && !cache_.changes_.touch_entries_of(object);
+  if (!usable || found->reply->attributes.type == FileType::kDirectory) return usable ? found : nullptr;
+  // What is not a directory is protected by that in which it was made.
+  const CachedObject* const directory = cache_.objects_.find(found->made_in);
+  const bool safe = directory != nullptr && directory->delegated && cache_.objects_.in_force(found->made_in, now);
+  return safe ? found : nullptr;
+}
+
+std::optional<Result<Attributes>> LocalAnswers::make(const NewObject& made, std::uint64_t request_id) {
+  const std::lock_guard lock(cache_.mutex_);
+  if (made.type == FileType::kSymlink && !is_target(made.target)) return std::nullopt;
+  CachedObject* const directory = delegated(made.where.start);
+  const std::string& name = made.where.path;
+  if (directory == nullptr || !directory->complete || !is_new_name(name)) return std::nullopt;
+  if (cache_.changes_.touch(made.where.start, name) || directory->names.contains(name)) return std::nullopt;
+  Attributes& parent = directory->reply->attributes;
+  if (!may_add(log_.credential(), parent)) return std::nullopt;
+  auto attributes = attributes_of(made, log_.credential(), parent);
+  if (!attributes) return std::nullopt;
+  attributes->handle = log_.take_handle();
+  if (!attributes->handle) return std::nullopt;
+  const WallTime at = log_.time(parent.mtime);
+  attributes->ctime = attributes->btime = at;
+  attributes->atime = made.attributes.atime.value_or(at);
+  attributes->mtime = made.attributes.mtime.value_or(at);
+  if (!log_.add({op_of(made.type), attributes->handle, true, made.where.start, at, body_of(made), request_id}))
+    return std::nullopt;
+  touch(parent, at);
+  parent.mtime = at;
+  ++parent.size;
+  if (made.type == FileType::kDirectory) ++parent.link_count;
+  directory->queued = true;
+  cache_.note(made.where.start, RecentEvents::kLocal);
+  CachedObject& object = cache_.objects_.renewed(attributes->handle, directory->until);
+  object.reply = wire::ObjectReply{*attributes, std::nullopt, made.target};
+  object.delegated = object.queued = true;
+  object.made_in = made.where.start;
+  object.complete = made.type == FileType::kDirectory;
+  if (!attributes->size_known) object.writing = SoleWriterState{0, wire::DataSummary()};
+  cache_.objects_.put_name(*directory, {made.where.start, name, attributes->handle, made.type});
+  cache_.objects_.make_room();
+  ++cache_.counters_.local;
+  return Result<Attributes>(*attributes);
+}
+
+std::optional<Result<Attributes>> LocalAnswers::set(wire::SetattrRequest request, std::uint64_t request_id) {
+  if (!request.where.path.empty()) return std::nullopt;
+  const std::lock_guard lock(cache_.mutex_);
+  CachedObject* const object = delegated(request.where.start);
+  if (object == nullptr || for_the_server(log_.credential(), object->reply->attributes, request)) return std::nullopt;
+  Attributes a = object->reply->attributes;
+  const bool writing = a.type == FileType::kRegular && !a.size_known;
+  if (writing) {
+    const wire::DataSummary* const data = object->written_data();
+    if (data == nullptr || data->change_sum != 0) return std::nullopt;  // the servers have, or will have, its data
+    if (sets_mtime(request)) request.data = *data;
+  }
+  const WallTime at = log_.time(a.ctime);
+  if (!log_.add({wire::Op::kSetattr, a.handle, false, Handle(), at, encoded(request), request_id})) return std::nullopt;
+  a.uid = request.uid.value_or(a.uid);
+  a.gid = request.gid.value_or(a.gid);
+  a.mode = request.mode.value_or(a.mode);
+  if (request.atime_now) a.atime = at;
+  if (request.mtime_now) a.mtime = at;
+  a.atime = request.atime.value_or(a.atime);
+  a.mtime = request.mtime.value_or(a.mtime);
+  touch(a, at);
+  object->reply->attributes = a;
+  object->queued = true;
+  if (a.type == FileType::kDirectory && (a.mode & (kLending | kSticky)) != 0) object->delegated = false;
+  cache_.note(a.handle, RecentEvents::kLocal);
+  ++cache_.counters_.local;
+  return Result<Attributes>(a);
+}
+
+bool LocalAnswers::close(const wire::CloseRequest& request, std::uint64_t request_id) {
+  const std::lock_guard lock(cache_.mutex_);
+  CachedObject* const object = delegated(request.handle);
+  if (object == nullptr) return false;
+  Attributes& a = object->reply->attributes;
+  const bool wrote = allows(request.rights, Rights::kWrite);
+  const bool alone = !wrote || (object->written_data() != nullptr && object->written_data()->change_sum == 0);
+  if (!alone || a.type != FileType::kRegular) return false;
+  if (!log_.add({wire::Op::kClose, request.handle, false, Handle(), log_.time(a.ctime), encoded(request), request_id}))
+    return false;
+  object->queued = true;
+  if (wrote) {
+    a.size_known = true;
+    ++a.version;
+    object->writing.reset();
+  }
+  cache_.note(request.handle, RecentEvents::kLocal);
+  ++cache_.counters_.local;
+  return true;
+}
+
+/// What was dropped meanwhile, as by a recall, does not come back: `queued` tells that the object is the one that was
+/// changed locally.
+void LocalAnswers::keep(const Answered& answer, const wire::GrantedObject& granted, std::uint64_t order) {
+  const Handle handle = granted.object.attributes.handle;
+  CachedObject* const object = cache_.objects_.find(handle);
+  if (object == nullptr || !object->queued || !object->reply) return;
+  CachedObject& kept = cache_.objects_.renewed(handle, answer.asked + cache_.usable());
+  if (!kept.reply) return;  // its lease had run out
+  if (log_.changed_after(handle, answer.last)) {
+    kept.reply->layout = granted.object.layout;
+    return;
+  }
+  kept.reply = granted.object;
+  kept.order = order;
+  kept.queued = false;
+}
+
+void LocalAnswers::end(const Answered& answer, const wire::Touched& touched, const wire::Granted& granted) {
+  const std::lock_guard lock(cache_.mutex_);
+  if (!touched.known || !granted.granted) return cache_.drop_all();
+  cache_.meet_table(granted.table, granted.lease_ms);
+  for (const Handle object : touched.objects) {
+    const auto is_it = [object](const wire::GrantedObject& one) { return one.object.attributes.handle == object; };
+    const auto found = std::find_if(granted.objects.begin(), granted.objects.end(), is_it);
+    if (found != granted.objects.end()) {
+      keep(answer, *found, granted.order);
+    } else {
+      cache_.objects_.drop(object);
+      cache_.note(object, 0);
+    }
+    CachedObject* const kept = cache_.objects_.find(object);
+    const bool made = answer.made_directories.contains(object);
+    const bool goes_on = found != granted.objects.end() && (found->flags & wire::GrantedObject::kDelegated) != 0;
+    if (kept != nullptr && made && !goes_on) kept->delegated = false;
+  }
+}
+
+void LocalAnswers::forget(Handle object) {
+  const std::lock_guard lock(cache_.mutex_);
+  cache_.objects_.drop(object);
+  cache_.note(object, 0);
+}
+
+}  // namespace spate::client

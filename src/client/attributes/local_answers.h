@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// LocalAnswers: changes that this client answers itself in directories delegated to it (docs/mount.md, "Delegated
+// directories").
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+
+#include "client/attributes/attribute_cache.h"
+#include "client/attributes/local_changes.h"
+
+namespace spate::client {
+
+/// Answers changes from what the attribute cache keeps, adds them to the log, and lets the cache know their effect. As
+/// the cache, it is thread-safe, and never waits for the executor. Both parameters outlive it.
+class LocalAnswers {
+ public:
+  LocalAnswers(AttributeCache& cache, LocalChanges& log) : cache_(cache), log_(log) {}
+
+  struct NewObject {
+    wire::NamePath where;
+    FileType type = FileType::kRegular;  // or a directory, or a symbolic link
+    wire::NewAttributes attributes;
+    std::string target;           // of a link
+    std::uint8_t open_flags = 0;  // of a file: the rights with which it is opened
+  };
+  // Nothing, or false: the server must be asked, once it has all changes of the log.
+  std::optional<Result<Attributes>> make(const NewObject& made, std::uint64_t request_id);
+  std::optional<Result<Attributes>> set(wire::SetattrRequest request, std::uint64_t request_id);
+  /// Ends an open through which nothing was written or read.
+  bool close(const wire::CloseRequest& request, std::uint64_t request_id);
+
+  struct Answered {
+    MonoTime asked;
+    std::uint64_t last = 0;  // number of the last change that was sent
+    std::set<Handle> made_directories = {};
+  };
+  /// The server has answered changes of the log.
+  void end(const Answered& answer, const wire::Touched& touched, const wire::Granted& granted);
+  /// A change of the object that was answered locally has failed.
+  void forget(Handle object);
+
+ private:
+  // Call the following functions with the cache's lock held.
+  CachedObject* delegated(Handle object);
+  void keep(const Answered& answer, const wire::GrantedObject& granted, std::uint64_t order);
+
+  AttributeCache& cache_;
+  LocalChanges& log_;
+};
+
+}  // namespace spate::client

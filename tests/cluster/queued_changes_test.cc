@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+// A client answers changes in its new directories itself, and sends them later. Other clients see all of them.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <map>
+
+#include "base/expect.h"
+#include "client/session/handover_state.h"
+#include "client/session/queue_memory.h"
+#include "tests/cluster/calls.h"
+#include "tests/cluster/memory_copy.h"
+
+namespace spate::cluster {
+namespace {
+
+using client::path_from_root;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::UnorderedElementsAre;
+
+std::string text(const Attributes& a) {
+  return fmt::format(
+      "mode={:o} uid={} gid={} links={} size={} allocated={} atime={} mtime={} ctime={} btime={} version={} "
+      "known={} sum={}",
+      a.mode, a.uid, a.gid, a.link_count, a.size, a.allocated_bytes, a.atime.ns, a.mtime.ns, a.ctime.ns, a.btime.ns,
+      a.version, a.size_known, a.change_sum);
+}
+
+class QueuedChangesTest : public ::testing::Test {
+ protected:
+  QueuedChangesTest() : world_({}) {
+    world_.watch().on_arrival([this](const WatchedRequest& request) { ++asked_[request.op]; });
+    a_ = &start(memory_.get());
+    b_ = &start(-1);
+    EXPECT_ERRC(stat(*a_, "d"), Errc::kNotFound);  // brings the first lease
+    d_ = new_directory("d");
+  }
+
+  ClientProcess& start(int memory, client::HandoverState* handover = nullptr) {
+    client::Options options = small_client_options({}, {}, {});
+    options.keep_attributes = true;
+    options.handover = handover;
+    if (memory >= 0) {
+      auto queue = client::QueueMemory::open(memory, std::size_t{1} << 20U);
+      SPATE_CHECK(queue.has_value());
+      queues_.push_back(*std::move(queue));
+      options.queue = queues_.back().get();
+    }
+    return world_.start_client(std::move(options));
+  }
+  template <typename T>
+  T run(ClientProcess& process, job::Task<T> task) {
+    return call(world_, process, std::move(task));
+  }
+  Handle new_directory(const std::string& path) {
+    const auto made = run(*a_, a_->client().mkdir(path_from_root(path), {0755, {}, {}, {}, {}}));
+    EXPECT_OK(made);
+    world_.run_for(milliseconds(20));  // handles come
+    return made ? made->handle : Handle();
+  }
+  client::QueuedChanges& queued() { return a_->client().cluster().queued(); }
+  std::optional<Result<Attributes>> make(Handle directory, const std::string& name, FileType type = FileType::kRegular,
+                                         std::uint8_t rights = 0) {
+    wire::NamePath where;
+    where.start = directory;
+    where.path = name;
+    wire::NewAttributes attributes;
+    attributes.mode = 0644;
+    const std::string target = type == FileType::kSymlink ? "to " + name : "";
+    return queued().make({where, type, attributes, target, rights}, 0);
+  }
+  /// Makes it without asking a server.
+  Handle made(Handle directory, const std::string& name, FileType type = FileType::kRegular, std::uint8_t rights = 0) {
+    const auto attributes = make(directory, name, type, rights);
+    EXPECT_TRUE(attributes.has_value()) << name << " was not made locally";
+    return attributes ? attributes->value().handle : Handle();
+  }
+  Result<Attributes> stat(ClientProcess& process, const std::string& path) {
+    SPATE_TRY(auto found, run(process, process.client().stat(path_from_root(path))));
+    return found.attributes;
+  }
+  std::vector<std::string> list(ClientProcess& process, Handle directory) {
+    wire::ReaddirRequest request;
+    request.handle = directory;
+    std::vector<std::string> names;
+    const auto page = run(process, process.client().readdir(request));
+    EXPECT_OK(page);
+    if (!page) return names;
+    for (const wire::DirectoryEntry& entry : page->entries) names.push_back(entry.name);
+    return names;
+  }
+
+  UniqueFd memory_{::memfd_create("queue", MFD_CLOEXEC)};
+  std::vector<std::unique_ptr<client::QueueMemory>> queues_;
+  std::vector<std::unique_ptr<client::HandoverState>> states_;
+  std::map<wire::Op, std::uint64_t> asked_;
+  World world_;
+  ClientProcess* a_;
+  ClientProcess* b_;
+  Handle d_;
+};
+
+TEST_F(QueuedChangesTest, ManyChangesAreOneRequest) {
+  asked_.clear();
+  const Handle sub = made(d_, "sub", FileType::kDirectory);
+  for (int i = 0; i < 20; ++i) {
+    const Handle file = made(sub, "f" + std::to_string(i), FileType::kRegular, wire::kOpenWrite);
+    EXPECT_TRUE(queued().close(file, Rights::kWrite, 0));
+  }
+  made(sub, "link", FileType::kSymlink);
+  EXPECT_EQ(asked_[wire::Op::kQueuedChanges], 0U);
+  EXPECT_EQ(stat(*a_, "d/sub/f3").value().size, 0U);
+  EXPECT_ERRC(stat(*a_, "d/sub/f20"), Errc::kNotFound);
+  EXPECT_EQ(make(sub, "f3"), std::nullopt) << "the name exists";
+  world_.run_for(seconds(1));
+  EXPECT_EQ(asked_[wire::Op::kQueuedChanges], 1U);
+  EXPECT_EQ(asked_[wire::Op::kCreate] + asked_[wire::Op::kMkdir] + asked_[wire::Op::kClose], 0U);
+  EXPECT_EQ(list(*b_, d_), std::vector<std::string>{"sub"});
+  EXPECT_EQ(list(*b_, sub).size(), 21U);
+  EXPECT_EQ(run(*b_, b_->client().lookup(path_from_root("d/sub/link", false))).value().target, "to link");
+}
+
+/// The client's own answers are those that the server gives later.
+TEST_F(QueuedChangesTest, AttributesAreThoseThatTheServerGives) {
+  const Handle sub = made(d_, "sub", FileType::kDirectory);
+  const Handle file = made(sub, "f", FileType::kRegular, kReadWrite);
+  made(sub, "link", FileType::kSymlink);
+  world_.run_for(milliseconds(5));
+  wire::SetattrRequest change;
+  change.where.start = file;
+  change.mode = 0600;
+  change.mtime = WallTime{1234567};
+  ASSERT_TRUE(queued().set(change, 0).has_value());
+  EXPECT_TRUE(queued().close(file, Rights::kReadWrite, 0));
+  std::map<std::string, Attributes> before;
+  for (const std::string name : {"d", "d/sub", "d/sub/f", "d/sub/link"})
+    before[name] = run(*a_, a_->client().lookup(path_from_root(name, false))).value().attributes;
+  EXPECT_TRUE(queued().any()) << "it was sent before it was looked at";
+  world_.run_for(seconds(1));
+  EXPECT_FALSE(queued().any());
+  for (const auto& [name, attributes] : before) {
+    const Attributes theirs = run(*b_, b_->client().lookup(path_from_root(name, false))).value().attributes;
+    EXPECT_EQ(text(theirs), text(attributes)) << name;
+    EXPECT_EQ(run(*a_, a_->client().lookup(path_from_root(name, false))).value().attributes, theirs) << name;
+  }
+}
+
+TEST_F(QueuedChangesTest, AnotherClientSeesEachChangeAtOnce) {
+  for (int i = 0; i < 30; ++i) {
+    const std::string name = "e" + std::to_string(i);
+    const Handle directory = new_directory(name);
+    const Handle sub = made(directory, "sub", FileType::kDirectory);
+    const Handle file = made(sub, "f");
+    wire::SetattrRequest change;
+    change.where.start = file;
+    change.mode = 0600;
+    ASSERT_TRUE(queued().set(change, 0).has_value());
+    world_.run_for(milliseconds(i % 5));
+    switch (i % 3) {
+      case 0: EXPECT_EQ(stat(*b_, name + "/sub/f").value().mode, 0600U) << i; break;
+      case 1: EXPECT_EQ(list(*b_, directory), std::vector<std::string>{"sub"}) << i; break;
+      default: EXPECT_EQ(stat(*b_, name).value().size, 1U) << i; break;
+    }
+    EXPECT_EQ(list(*b_, sub), std::vector<std::string>{"f"}) << i;
+    EXPECT_ERRC(run(*b_, b_->client().mkdir(path_from_root(name + "/sub"), {})), Errc::kExists);
+    EXPECT_EQ(make(directory, "more"), std::nullopt) << "after the recall";
+  }
+}
+
+TEST_F(QueuedChangesTest, OtherRequestsOfTheClientFollowThem) {
+  const Handle file = made(d_, "f");
+  EXPECT_OK(run(*a_, a_->client().rename(path_from_root("d/f"), path_from_root("d/g"))));
+  made(d_, "h");
+  EXPECT_OK(run(*a_, a_->client().unlink(path_from_root("d/h"))));
+  made(d_, "i");
+  EXPECT_OK(run(*a_, a_->client().sync()));
+  EXPECT_FALSE(queued().any()) << "a sync covers what was queued";
+  EXPECT_THAT(list(*b_, d_), UnorderedElementsAre("g", "i"));
+  EXPECT_EQ(stat(*b_, "d/g").value().handle, file);
+}
+
+TEST_F(QueuedChangesTest, AFileThatIsWrittenGetsItsPlaceFirst) {
+  const Handle file = made(d_, "f", FileType::kRegular, kReadWrite);
+  auto opened = run(*a_, a_->client().open_queued(file, kReadWrite));
+  ASSERT_OK(opened);
+  const Bytes bytes(1000, std::byte{7});
+  EXPECT_OK(run(*a_, (*opened)->write(0, bytes)));
+  EXPECT_OK(run(*a_, (*opened)->close()));
+  EXPECT_EQ(stat(*b_, "d/f").value().size, 1000U);
+}
+
+TEST_F(QueuedChangesTest, ARestartOfTheMetaServerLosesNothing) {
+  for (int i = 0; i < 300; ++i) made(d_, "f" + std::to_string(i));
+  world_.run_for(std::chrono::microseconds(300));
+  const ServerId meta = world_.leader();
+  world_.kill_server(meta, bmi::sim::Death::kProcess);
+  for (int i = 300; i < 500; ++i) std::ignore = make(d_, "f" + std::to_string(i));
+  world_.run_for(milliseconds(200));
+  world_.start_server(meta);
+  EXPECT_EQ(stat(*b_, "d").value().size, stat(*a_, "d").value().size);
+  EXPECT_GE(stat(*b_, "d").value().size, 300U);
+  EXPECT_FALSE(queued().any());
+  EXPECT_EQ(queued().counters().lost, 0U);
+}
+
+/// The process is killed at any moment of a batch. The next one sends what was left, and nothing is made twice.
+TEST_F(QueuedChangesTest, TheNextProcessSendsWhatIsLeft) {
+  for (int i = 0; i < 40; ++i) {
+    const UniqueFd state(::memfd_create("state", MFD_CLOEXEC));
+    const UniqueFd memory(::memfd_create("queue", MFD_CLOEXEC));
+    states_.push_back(client::HandoverState::open(state.get()).value());
+    a_ = &start(memory.get(), states_.back().get());
+    const std::string name = "k" + std::to_string(i);
+    EXPECT_ERRC(stat(*a_, name), Errc::kNotFound);
+    const Handle directory = new_directory(name);
+    for (int j = 0; j < 10; ++j) made(directory, "a" + std::to_string(j));
+    world_.run_for(milliseconds(100) + std::chrono::microseconds(20 * i));
+    std::size_t more = 0;
+    while (more < 10 && make(directory, "b" + std::to_string(more))) ++more;
+    const UniqueFd next_state = memory_copy(state.get());
+    const UniqueFd next_memory = memory_copy(memory.get());
+    world_.kill_client(*a_, bmi::sim::Death::kProcess);
+    states_.push_back(client::HandoverState::open(next_state.get()).value());
+    a_ = &start(next_memory.get(), states_.back().get());
+    a_->client().session().resume();
+    EXPECT_TRUE(run(*a_, queued().send_all_within(seconds(20)))) << i;
+    EXPECT_EQ(queued().counters().lost, 0U) << i;
+    EXPECT_EQ(list(*b_, directory).size(), 10 + more) << i;
+    EXPECT_EQ(stat(*b_, name).value().size, 10 + more) << i;
+    const Handle again = new_directory(name + "again");
+    EXPECT_TRUE(make(again, "f")) << "the next process queues, too";
+    world_.run_for(seconds(1));
+    EXPECT_EQ(queued().counters().lost, 0U) << i;
+    a_->quit();
+  }
+  a_ = b_;
+}
+
+/// The client is silent until its session has ended. What it has queued is lost then, is counted, and is not sent
+/// later.
+TEST_F(QueuedChangesTest, TheEndOfTheSessionLosesTheQueue) {
+  const Handle kept = made(d_, "kept");
+  EXPECT_TRUE(run(*a_, queued().send_all_within(seconds(5))));
+  world_.fabric().links().partition(kMetaServer.value, a_->node(), true);
+  const Handle lost = made(d_, "lost", FileType::kRegular, wire::kOpenWrite);
+  made(d_, "lost too");
+  world_.run_for(seconds(60));
+  EXPECT_EQ(list(*b_, d_), std::vector<std::string>{"kept"}) << "while it is silent";
+  world_.fabric().links().partition(kMetaServer.value, a_->node(), false);
+  world_.run_for(seconds(30));
+  EXPECT_ERRC(stat(*a_, "d/lost"), Errc::kNotFound);
+  EXPECT_EQ(stat(*a_, "d/kept").value().handle, kept);
+  EXPECT_EQ(queued().counters().lost, 2U);
+  EXPECT_ERRC(run(*a_, a_->client().open_queued(lost, wire::kOpenWrite)), Errc::kSessionFenced);
+  EXPECT_EQ(list(*b_, d_), std::vector<std::string>{"kept"});
+  const Handle next = new_directory("next");
+  EXPECT_TRUE(make(next, "f")) << "in the next session it queues again";
+  EXPECT_EQ(list(*b_, next), std::vector<std::string>{"f"});
+}
+
+/// The holder is silent, and another client waits until the session of the holder has ended.
+TEST_F(QueuedChangesTest, ASilentHolderIsFenced) {
+  made(d_, "f");
+  world_.fabric().links().partition(kMetaServer.value, a_->node(), true);
+  client::Options options = small_client_options({}, {}, {});
+  options.deadline = std::chrono::minutes(5);
+  ClientProcess& patient = world_.start_client(std::move(options));
+  EXPECT_ERRC(run(patient, patient.client().stat(path_from_root("d/f"))), Errc::kNotFound);
+  EXPECT_OK(run(patient, patient.client().mkdir(path_from_root("d/f"), {})));
+  world_.fabric().links().partition(kMetaServer.value, a_->node(), false);
+  world_.run_for(seconds(30));
+  EXPECT_EQ(stat(*a_, "d/f").value().type, FileType::kDirectory);
+}
+
+}  // namespace
+}  // namespace spate::cluster
