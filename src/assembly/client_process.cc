@@ -165,6 +165,7 @@ Result<std::unique_ptr<ClientProcess>> ClientProcess::open(const ClientSettings&
   options.listings = settings.listings;
   options.copies = settings.copies;
   options.gather = settings.gather;
+  options.queue = settings.queue;
   options.on_wait = settings.on_wait;
   SPATE_TRY(std::ignore, use_proofs(process->config_, options));
   if (settings.server_key) {  // servers need the key whatever `auth` says

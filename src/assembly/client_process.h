@@ -38,6 +38,8 @@ struct ClientSettings {
   client::Copies* copies = nullptr;
   /// Room for gathered writes; null: none are gathered. Not owned.
   client::GatherMemory* gather = nullptr;
+  /// Room for queued changes; null: none are queued. Not owned.
+  client::QueueMemory* queue = nullptr;
   /// client::Options::on_wait
   std::function<void(const rpc::ServerWait&)> on_wait = {};
 };

@@ -8,6 +8,7 @@
 #include "fuse/device.h"
 #include "fuse/gathering.h"
 #include "fuse/mount.h"
+#include "fuse/queueing.h"
 #include "fuse/setid_bits.h"
 #include "log/log.h"
 #include "posix/sparse.h"
@@ -88,12 +89,16 @@ void remember(Mount& mount, Opened opened, std::uint8_t flags, fuse_file_info* i
   const bool each_read = mount.process.client().cluster().options().atime == client::Atime::kAlways;
   info->keep_cache = opened.keeps_pages && !(reads_move_atime && each_read);
   if (info->keep_cache != 0 && reads_move_atime) drop_ends(mount, file->attributes());
-  info->fh = mount.files.add({std::move(file), flags, direct, CurrentRequest::of_this_thread().request_id()});
+  info->fh = mount.files.add({std::move(file), Handle(), flags, direct, CurrentRequest::of_this_thread().request_id()});
 }
 
 /// The handover state keeps the open until the meta server has ended it, which may happen after this task has failed.
 job::Task<Result<void>> close_one(Mount& mount, client::Client& client, std::shared_ptr<OpenFile> open) {
   UniqueFunction<void()> on_ended = [files = mount.shared_files, open] { files->forget(*open); };
+  if (open->file == nullptr && open->queued) {
+    SPATE_CO_TRY(open->file, co_await client.open_queued(open->handle, open->flags));
+    if (open->record != nullptr) open->file->keep_in(*open->record);
+  }
   if (open->file == nullptr) {
     auto closed = co_await client.close_inherited(*open->record, std::move(on_ended));
     co_return closed;
@@ -129,6 +134,7 @@ void close_file(Mount& mount, std::uint64_t number) {
   if (open == nullptr) return;
   release_locks(mount, number, open->handle);
   const std::uint64_t request_id = CurrentRequest::of_this_thread().request_id();
+  if (close_queued(mount, number, *open, request_id)) return;
   const auto closed = mount.process.run([&](client::Client& c) {
     c.session().next_request_id(request_id);
     return close_one(mount, c, open);
@@ -167,10 +173,18 @@ void create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode
   const auto flags = static_cast<std::uint8_t>(open_flags(mount, info->flags) | (temporary ? wire::kOpenTemporary : 0));
   const client::NewObject object{new_attributes(request, mode), {}};
   const wire::NamePath where = temporary ? node(parent) : child(parent, name);
+  const bool direct = mount.options.cache == CacheMode::kNone || (info->flags & O_DIRECT) != 0 || appends(mount, *info);
+  if (const auto made =
+          create_queued(mount, request, {where, flags, by_user(flags), direct}, object.attributes, *info)) {
+    if (!*made) return reply_error(request, made->error());
+    const int error = answer([&] { return reply_create(request, **made, *info); });
+    if (error != 0) close_file(mount, info->fh);
+    return;
+  }
   auto file = change_names(request, [&](client::Client& c) { return create_and_open(mount, c, where, flags, object); });
   if (!file) return reply_error(request, file.error());
   const Attributes attributes = file->file->attributes();
-  if (mount.gathers && !temporary) mount.names.note(attributes.handle, where.start, name);
+  if (mount.names_files() && !temporary) mount.names.note(attributes.handle, where.start, name);
   fuse_entry_param entry = to_entry(attributes);
   let_keep_briefly(mount, entry);
   if (!temporary) entry.entry_timeout = name_timeout(mount, where, attributes.handle);
@@ -272,7 +286,8 @@ void write(fuse_req_t request, fuse_ino_t inode, const char* data, std::size_t s
 void fsync(fuse_req_t request, fuse_ino_t, int, fuse_file_info* info) {
   const auto open = open_file(request, info->fh);
   if (!open) return reply_error(request, open.error());
-  reply_done(request, run(request, [&](client::Client&) { return (*open)->file->sync(); }));
+  const auto synced = run(request, [&](client::Client&) { return (*open)->file->sync(); });
+  reply_done(request, synced ? queued_failure(request, (*open)->handle) : synced);
 }
 
 /// Answers last: if this process dies before the answer, the kernel repeats the request to the next process.
@@ -295,6 +310,7 @@ bool begin_close(Mount& mount, fuse_req_t request, std::uint64_t number) {
   if (open == nullptr) return false;
   release_locks(mount, number, open->handle);
   const std::uint64_t request_id = CurrentRequest::of_this_thread().request_id();
+  if (close_queued(mount, number, *open, request_id)) return fuse_reply_err(request, 0), true;
   const auto make = [&mount, request, open, request_id] { return close_and_answer(mount, request, open, request_id); };
   const bool begun = mount.releases.begin(make);
   if (begun) std::ignore = mount.files.remove(number);

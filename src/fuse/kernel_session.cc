@@ -19,6 +19,7 @@
 
 #include "fuse/control.h"
 #include "fuse/gathering.h"
+#include "fuse/queueing.h"
 #include "log/log.h"
 
 namespace spate::fuse {
@@ -146,8 +147,10 @@ KernelSession::~KernelSession() {
   draining_ = true;
   const bool no_waits = mount_.locks.stop();
   const bool no_workers = wait_for_workers();
-  const bool all_sent = !mount_.gathers || send_all_gathered(mount_, kEndGrace);
+  const bool all_made = send_all_queued(mount_, kEndGrace);
+  const bool all_sent = (!mount_.gathers || send_all_gathered(mount_, kEndGrace)) && all_made;
   if (!all_sent) lose_all_gathered(mount_);
+  if (!all_made) lose_all_queued(mount_);
   if (!no_workers || !no_waits || !all_sent) {
     SPATE_LOG("fuse", warn, "ended while operations wait for a server");
     std::_Exit(0);  // everything that was acknowledged is on the servers, except what the log says
@@ -193,6 +196,7 @@ WorkerPool::Next KernelSession::handle(fuse_buf& buffer) {
   CurrentRequest::of_this_thread().begin(mount_, request_id, caller, hints);
   fuse_session_process_buf(session_.get(), &buffer);
   mount_.handover.call_answered(request_id);
+  if (mount_.delegates) mount_.process.client().cluster().queued().call_answered(request_id);
   if (request_id != header.unique) mount_.handover.end_append(request_id);  // in any case the append has ended
   return workers_.request_ends();
 }
@@ -232,6 +236,7 @@ bool KernelSession::hand_over() {
   draining_ = true;
   const bool drained = wait_for_workers();
   if (!drained && !can_resend(mount_)) return false;
+  std::ignore = send_all_queued(mount_, kEndGrace);                        // the next process sends what is left
   if (mount_.gathers) std::ignore = send_all_gathered(mount_, kEndGrace);  // the next process sends what is left
   if (!drained) SPATE_LOG("fuse", warn, "hands over while operations wait for a server");
   if (can_resend(mount_)) {
@@ -265,6 +270,14 @@ std::string KernelSession::gathered_text() const {
       memory->used() * client::GatherMemory::kPieceBytes, memory->pieces() * client::GatherMemory::kPieceBytes);
 }
 
+std::string KernelSession::queued_text() const {
+  const client::QueuedChanges& queued = mount_.process.client().cluster().queued();
+  if (!queued.on()) return {};
+  const client::QueuedChanges::Counters counters = queued.counters();
+  return fmt::format("queued_changes {}\nqueued_requests {}\nqueued_now {}\nqueued_changes_lost {}\n", counters.queued,
+                     counters.batches, counters.waiting, counters.lost);
+}
+
 /// The status, as lines "name value".
 std::string KernelSession::status() const {
   const auto kept = mount_.process.client().cluster().attributes().counters();
@@ -280,6 +293,7 @@ std::string KernelSession::status() const {
       requests_.load(std::memory_order_relaxed), workers, workers_.at_work(), worker_limit(mount_.options),
       workers * kWorkerBytes, kept.hits, kept.misses, kept.recalls, kept.copied, opens.taken(), opens.size());
   text += gathered_text();
+  text += queued_text();
   for (const rpc::ServerWait& wait : mount_.process.run([](client::Client& c) { return servers_waited_for(c); }))
     text += fmt::format("waits_for {}\n", rpc::text_of(wait));
   return text;
@@ -291,6 +305,8 @@ std::optional<KernelSession::End> KernelSession::on_message(int control) {
     SPATE_LOG("fuse", warn,
               "the supervisor of the mount has gone; it is served until it is unmounted, and cannot be upgraded");
     alone_ = true;
+    end_queueing(mount_);
+    std::ignore = send_all_queued(mount_, kEndGrace);
     end_gathering(mount_, kEndGrace);
     return std::nullopt;
   }

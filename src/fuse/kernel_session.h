@@ -44,6 +44,7 @@ class KernelSession {
   void on_signal(int signals, int control);
   std::string status() const;
   std::string gathered_text() const;
+  std::string queued_text() const;
 
   Mount& mount_;
   SessionPtr session_;

@@ -5,6 +5,7 @@
 
 #include "fuse/gathering.h"
 #include "fuse/mount.h"
+#include "fuse/queueing.h"
 #include "log/log.h"
 
 namespace spate::fuse {
@@ -75,9 +76,10 @@ void flock(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info, int opera
 
 /// close(2) reports whether a write is lost, as far as this process knows. This returns at once while no server has
 /// restarted and nothing is gathered.
-Result<void> lost_write(fuse_req_t request, std::uint64_t number) {
+Result<void> lost_write(fuse_req_t request, Handle object, std::uint64_t number) {
   const Mount& mount = this_mount();
   const bool restarted = mount.process.client().session().servers().any_restarted();
+  SPATE_TRY(std::ignore, queued_failure(request, object));
   if (!restarted && !mount.gathers) return {};
   const auto open = mount.files.find(number);
   // An earlier process has opened the file, and it has not been used since.
@@ -92,7 +94,7 @@ Result<void> lost_write(fuse_req_t request, std::uint64_t number) {
 /// A process closes a descriptor: releases its record locks on the file, through whichever they were made.
 void flush(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) {
   const client::LockHolder holder{LockKind::kProcess, info->lock_owner};
-  Result<void> done = lost_write(request, info->fh);
+  Result<void> done = lost_write(request, Handle(inode), info->fh);
   if (this_mount().locks.take(Handle(inode), holder)) {
     send_all_gathered(this_mount());
     auto released = run(request, [&](client::Client& c) { return c.cluster().locks().release(Handle(inode), holder); });

@@ -23,6 +23,15 @@ fuse_lowlevel_ops make_operations() {
   return all;
 }
 
+/// The file of an open whose creation was queued, once the server has made it.
+job::Task<Result<std::unique_ptr<client::File>>> open_created(Mount& mount, client::Client& client, OpenFile& open) {
+  SPATE_CO_TRY(auto file, co_await client.open_queued(open.handle, open.flags));
+  if (!open.moves_atime) file->forget_reads();
+  if (open.record != nullptr) file->keep_in(*open.record);
+  if (mount.options.cache != CacheMode::kNone) std::ignore = co_await mount.pages.opened(*file);
+  co_return std::move(file);
+}
+
 bool worth_a_line(Errc code) {
   return code == Errc::kTimeout || code == Errc::kUnreachable || code == Errc::kConnectionLost ||
          code == Errc::kLostWrite || code == Errc::kCorrupt || code == Errc::kProtocol ||
@@ -46,7 +55,9 @@ Result<std::shared_ptr<OpenFile>> open_file(fuse_req_t request, std::uint64_t nu
   auto open = this_mount().files.find(number);
   if (open == nullptr) return Errc::kBadDescriptor;
   const std::lock_guard lock(open->opening);
-  if (open->file == nullptr) {
+  if (open->file == nullptr && open->queued) {
+    SPATE_TRY(open->file, run(request, [&](client::Client& c) { return open_created(this_mount(), c, *open); }));
+  } else if (open->file == nullptr) {
     SPATE_TRY(open->file, run(request, [&](client::Client& c) { return c.open_again(*open->record); }));
   }
   return open;
@@ -79,7 +90,7 @@ void let_keep_briefly(Mount& mount, fuse_entry_param& entry) {
 /// was told to drop its copy of the object. See getattr().
 void reply_entry(Mount& mount, fuse_req_t request, const wire::NamePath& where, const Result<Attributes>& found) {
   if (!found) return reply_error(request, found.error());
-  if (mount.gathers) mount.names.note(found->handle, where.start, where.path);
+  if (mount.names_files()) mount.names.note(found->handle, where.start, where.path);
   fuse_entry_param entry = to_entry(*found);
   let_keep_briefly(mount, entry);
   entry.entry_timeout = name_timeout(mount, where, found->handle);

@@ -52,7 +52,9 @@ struct Mount {
   fuse_session* session = nullptr;      // set while it is mounted
   WorkerPool* workers = nullptr;        // set while it is served
   bool gathers = false;                 // small writes may be gathered (fuse/gathering.h)
-  FileNames names{};                    // only if it gathers: for the log
+  bool delegates = false;               // changes in directories delegated to it may be queued (fuse/queueing.h)
+  FileNames names{};                    // only if it gathers or delegates: for the log
+  bool names_files() const { return gathers || delegates; }
 };
 
 /// Whether the kernel checks rights. It does if other users than the mount's own may use it: then it looks at owner,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests on names: look-up, making, removing, renaming.
 #include "fuse/mount.h"
+#include "fuse/queueing.h"
 #include "posix/convert.h"
 
 namespace spate::fuse {
@@ -62,16 +63,20 @@ void mkdir(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode)
   Mount& mount = this_mount();
   const wire::NamePath where = child(parent, name);
   const wire::NewAttributes attributes = new_attributes(request, mode);
-  reply_entry(mount, request, where,
-              change_names(request, [&](client::Client& c) { return c.mkdir(where, attributes); }));
+  auto made = made_before(mount, request, wire::Op::kMkdir);
+  if (!made) made = make_queued(mount, {where, FileType::kDirectory, attributes, {}});
+  if (!made) made = change_names(request, [&](client::Client& c) { return c.mkdir(where, attributes); });
+  reply_entry(mount, request, where, *made);
 }
 
 void symlink(fuse_req_t request, const char* target, fuse_ino_t parent, const char* name) {
   Mount& mount = this_mount();
   const wire::NamePath where = child(parent, name);
   const wire::NewAttributes attributes = new_attributes(request, 0777);
-  reply_entry(mount, request, where,
-              change_names(request, [&](client::Client& c) { return c.symlink(where, target, attributes); }));
+  auto made = made_before(mount, request, wire::Op::kSymlink);
+  if (!made) made = make_queued(mount, {where, FileType::kSymlink, attributes, target});
+  if (!made) made = change_names(request, [&](client::Client& c) { return c.symlink(where, target, attributes); });
+  reply_entry(mount, request, where, *made);
 }
 
 void link(fuse_req_t request, fuse_ino_t inode, fuse_ino_t parent, const char* name) {
@@ -98,7 +103,7 @@ void rename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino_t 
     return;
   }
   Mount& mount = this_mount();
-  const auto before = mount.gathers ? kept_attributes(child(parent, name)) : std::nullopt;
+  const auto before = mount.names_files() ? kept_attributes(child(parent, name)) : std::nullopt;
   const auto renamed = change_names(request, [&](client::Client& c) {
     return c.rename(child(parent, name), child(to_parent, to_name), static_cast<std::uint8_t>(flags));
   });

@@ -25,7 +25,9 @@ OpenFiles::OpenFiles(client::HandoverState& handover) : handover_(handover), las
 
 std::uint64_t OpenFiles::add(New opened) {
   auto file = std::make_shared<OpenFile>();
-  file->handle = opened.file->handle();
+  file->queued = opened.file == nullptr;
+  file->flags = opened.open_flags;
+  file->handle = file->queued ? opened.queued : opened.file->handle();
   file->direct = opened.direct;
   file->file = std::move(opened.file);
   const std::lock_guard lock(mutex_);
@@ -37,7 +39,7 @@ std::uint64_t OpenFiles::add(New opened) {
     record->handle = file->handle;
     record->open_flags = opened.open_flags;
     record->direct = opened.direct;
-    file->file->keep_in(*record);
+    if (file->file != nullptr) file->file->keep_in(*record);
     handover_.opens().publish(*record);
     file->record = record;
   } else {

@@ -18,10 +18,14 @@ namespace spate::fuse {
 struct OpenFile {
   Handle handle;
   bool direct = false;                            // the kernel keeps no pages of it
+  bool queued = false;                            // its creation was answered locally (fuse/queueing.h)
+  bool moves_atime = true;                        // not O_NOATIME
+  std::uint8_t flags = 0;                         // if `queued`: the wire::OpenFlags of the open
   std::atomic<bool> tail_dropped = false;         // appends have had the kernel drop the pages at the file's end
   client::HandoverState::Open* record = nullptr;  // null: a later process will not know it
   std::mutex opening;
-  // If an earlier process has opened the file: null until open_file(), and until then guarded by `opening`.
+  // If an earlier process has opened the file, or its creation is queued: null until open_file(), and until then
+  // guarded by `opening`.
   std::unique_ptr<client::File> file;
 
   bool is_opened() {
@@ -41,7 +45,8 @@ class OpenFiles {
   explicit OpenFiles(client::HandoverState& handover);
 
   struct New {
-    std::unique_ptr<client::File> file;
+    std::unique_ptr<client::File> file;  // null: the creation of `queued` is
+    Handle queued = {};
     std::uint8_t open_flags = 0;  // the wire::OpenFlags of its open
     bool direct = false;
     std::uint64_t request_id = 0;  // the request that opened it

@@ -132,6 +132,8 @@ const std::map<std::string_view, Setter>& setters() {
       {"noexec", flag(&MountOptions::no_exec, true)},
       {"gather", flag(&MountOptions::gather, true)},
       {"nogather", flag(&MountOptions::gather, false)},
+      {"delegate", flag(&MountOptions::delegate, true)},
+      {"nodelegate", flag(&MountOptions::delegate, false)},
       {"acl", flag(&MountOptions::acl, true)},
       {"noacl", flag(&MountOptions::acl, false)},
       {"soft", flag(&MountOptions::soft, true)},
@@ -278,6 +280,8 @@ Result<MountOptions> parse_command_line(const std::vector<std::string>& argument
     return Error::told(Errc::kInvalidArgument, "gather needs leases, and noleases is given");
   if (options.gather && options.cache != CacheMode::kAuto)
     return Error::told(Errc::kInvalidArgument, "gather works with cache=auto only");
+  if (options.delegate && options.leases == "off")
+    return Error::told(Errc::kInvalidArgument, "delegate needs leases, and noleases is given");
   if (names.size() != 2)
     return Error::told(Errc::kInvalidArgument, "needs a spate.toml (or its folder) and a directory");
   options.config_file = names[0];
@@ -316,6 +320,7 @@ Mounts a Spate file system in DIRECTORY, by FUSE; `spate mount DIRECTORY` finds 
   -o soft, hard            a call fails if a server does not answer in time (soft), or waits (hard, the default)
   -o leases, noleases      names and attributes are cached under leases (the default), or not
   -o gather, nogather      small writes that follow one another are sent to the servers together, or not (the default)
+  -o delegate, nodelegate  what programs make in new directories is sent to the servers in batches, or not (the default)
   -o attr_cache=kernel     the kernel caches attributes, too; otherwise mount (the default)
   -o readdirplus=MODE      listings bring leases on the listed objects: auto (the default), yes, no
   -o acl, noacl            with allow_other: the kernel checks access control lists (the default), or not

@@ -40,8 +40,9 @@ struct MountOptions {
   client::Listings listings = client::Listings::kAuto;
   /// The kernel keeps attributes and names, too. The mount makes it drop them.
   bool kernel_keeps_attributes = false;
-  bool gather = false;  // small writes that follow one another are sent together
-  bool acl = true;      // the kernel respects access control lists
+  bool gather = false;    // small writes that follow one another are sent together
+  bool delegate = false;  // changes in new directories of its own are answered locally
+  bool acl = true;        // the kernel respects access control lists
   bool foreground = false;
   bool verbose = false;
   unsigned threads = 4;  // number of threads that are kept for the kernel's requests, 1 to 64

@@ -38,6 +38,11 @@ TEST(MountOptions, GatheredWritesTakeAPartOfTheMemory) {
   EXPECT_OK(parse_option_list("nogather", options));
   EXPECT_EQ(worker_limit(options), workers);
   EXPECT_ERRC(parse_command_line({"-o", "gather,noleases", "a", "b"}), Errc::kInvalidArgument);
+  EXPECT_ERRC(parse_command_line({"-o", "delegate,noleases", "a", "b"}), Errc::kInvalidArgument);
+  EXPECT_OK(parse_option_list("delegate", options));
+  EXPECT_TRUE(options.delegate);
+  EXPECT_OK(parse_option_list("nodelegate", options));
+  EXPECT_FALSE(options.delegate);
   EXPECT_ERRC(parse_command_line({"-o", "gather,cache=none", "a", "b"}), Errc::kInvalidArgument);
 }
 

@@ -19,6 +19,7 @@
 #include "fuse/control.h"
 #include "fuse/gathering.h"
 #include "fuse/kernel_session.h"
+#include "fuse/queueing.h"
 #include "fuse/readahead.h"
 #include "log/log.h"
 
@@ -44,11 +45,18 @@ Result<std::unique_ptr<client::GatherMemory>> gather_memory(const MountOptions& 
   return client::GatherMemory::open(memory.get(), gather_pieces(options));
 }
 
+/// Memory for queued changes; null without the option.
+Result<std::unique_ptr<client::QueueMemory>> queue_memory(const MountOptions& options, const UniqueFd& memory) {
+  if (!memory || !options.delegate) return std::unique_ptr<client::QueueMemory>();
+  return client::QueueMemory::open(memory.get());
+}
+
 /// The parts of a mount that its client uses and does not own.
 struct Kept {
   client::HandoverState& handover;
   client::Copies* copies = nullptr;
   client::GatherMemory* gather = nullptr;
+  client::QueueMemory* queue = nullptr;
 };
 
 Result<std::unique_ptr<assembly::ClientProcess>> open_client(const MountOptions& options, const Kept& kept) {
@@ -58,6 +66,7 @@ Result<std::unique_ptr<assembly::ClientProcess>> open_client(const MountOptions&
   settings.credential = assembly::own_credential();
   settings.handover = &kept.handover;
   settings.gather = kept.gather;
+  settings.queue = kept.queue;
   settings.may_keep_attributes = true;
   settings.listings = options.listings;
   settings.copies = kept.copies;
@@ -111,7 +120,8 @@ Result<void> run_server(const MountOptions& options, const ServerDescriptors& de
   client::Copies* const used_copies =
       brief_copies != nullptr ? static_cast<client::Copies*>(brief_copies) : kept_copies;
   SPATE_TRY(const auto gather, gather_memory(options, descriptors.gather));
-  SPATE_TRY(const auto process, open_client(options, {*handover, used_copies, gather.get()}));
+  SPATE_TRY(const auto queue, queue_memory(options, descriptors.queue));
+  SPATE_TRY(const auto process, open_client(options, {*handover, used_copies, gather.get(), queue.get()}));
   const int control = descriptors.control.get();
   Mount mount{options,   *process,    process->client().cluster().options().credential,
               *handover, kept_copies, brief_copies};
@@ -123,8 +133,12 @@ Result<void> run_server(const MountOptions& options, const ServerDescriptors& de
   mount.read_only.emplace(options.read_only, device_of_mount(options.directory));
   // Without repeated calls a crash ends the mount, and with it what is gathered.
   mount.gathers = gather != nullptr && can_resend(mount);
+  mount.delegates = queue != nullptr && can_resend(mount);
+  if (queue != nullptr && !mount.delegates) end_queueing(mount);
+  if (queue != nullptr) send_inherited_changes(mount);
   if (gather != nullptr) send_inherited(mount, *gather);
   if (mount.gathers) name_gathered(mount);
+  if (mount.delegates) name_queued(mount);
   // Not earlier: the answer to the kernel's first request sets the readahead.
   if (!handover->inherited()) ask_for_readahead(options.directory, options.readahead);
   KernelSession session(mount, std::move(taken));
@@ -146,9 +160,11 @@ Result<void> run_drain(const MountOptions& options, const ServerDescriptors& des
   impatient.soft = true;
   SPATE_TRY(const auto handover, client::HandoverState::open(descriptors.handover.get()));
   SPATE_TRY(const auto gather, gather_memory(options, descriptors.gather));
-  SPATE_TRY(const auto process, open_client(impatient, {*handover, nullptr, gather.get()}));
+  SPATE_TRY(const auto queue, queue_memory(options, descriptors.queue));
+  SPATE_TRY(const auto process, open_client(impatient, {*handover, nullptr, gather.get(), queue.get()}));
   Mount mount{impatient, *process, process->client().cluster().options().credential, *handover};
   process->run([](client::Client& c) { return resume_session(c); });
+  if (queue != nullptr) send_inherited_changes(mount);
   if (gather != nullptr) send_inherited(mount, *gather);
   return {};
 }
@@ -178,11 +194,12 @@ Result<ServerDescriptors> parse_server_descriptors(std::string_view text) {
     if (!there) break;
   } while (at != end);
   if (descriptors.size() < 2) return Error::told(Errc::kInvalidArgument, "--serve is for the supervisor only");
-  descriptors.resize(3);
+  descriptors.resize(4);
   for (const UniqueFd& descriptor : descriptors) {
     if (descriptor) ::fcntl(descriptor.get(), F_SETFD, FD_CLOEXEC);
   }
-  return ServerDescriptors{std::move(descriptors[0]), std::move(descriptors[1]), std::move(descriptors[2])};
+  return ServerDescriptors{std::move(descriptors[0]), std::move(descriptors[1]), std::move(descriptors[2]),
+                           std::move(descriptors[3])};
 }
 
 int serve(const MountOptions& options, ServerDescriptors descriptors) {

@@ -13,8 +13,9 @@ struct ServerDescriptors {
   UniqueFd control;  // to the supervisor
   UniqueFd handover;
   UniqueFd gather;  // memory of gathered writes; none without the option
+  UniqueFd queue;   // memory of queued changes; none without the option
 };
-/// Parses the descriptors of `--serve=A,B` or `--serve=A,B,C`, and of `--drain=`, which only a supervisor writes.
+/// Parses the descriptors of `--serve=A,B`, with one or two more, and of `--drain=`, which only a supervisor writes.
 /// kInvalidArgument: they are not descriptors of the right kind.
 Result<ServerDescriptors> parse_server_descriptors(std::string_view text);
 

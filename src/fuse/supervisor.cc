@@ -223,8 +223,7 @@ void Supervisor::start_successor() {
 void Supervisor::give_up(const std::string& why) {
   SPATE_LOG("fuse", error, "the mount is given up directory={} why=\"{}\"", options_.directory, why);
   const auto left_over = server_ < 0 ? host_.left_gathered() : std::vector<std::string>();
-  for (const std::string& left : left_over)
-    SPATE_LOG("fuse", error, "gathered writes are lost {} error=\"the mount is given up\"", left);
+  for (const std::string& left : left_over) SPATE_LOG("fuse", error, "{} error=\"the mount is given up\"", left);
   if (options_.foreground)
     std::fprintf(stderr, "spate-mount: the mount %s is given up: %s\n", options_.directory.c_str(), why.c_str());
   answer(MessageKind::kFailed, why);

@@ -17,6 +17,7 @@
 #include <cstdlib>
 
 #include "client/session/gather_memory.h"
+#include "client/session/queue_memory.h"
 #include "fuse/control.h"
 
 namespace spate::fuse {
@@ -65,7 +66,10 @@ Result<void> SystemHost::prepare() {
   if (!signals_) return errno_error(errno, "signalfd");
   handover_.reset(::memfd_create("spate-mount", MFD_CLOEXEC));
   if (!handover_) return errno_error(errno, "memory for the mount's handover");
-  if (gather_pieces(options_) > 0) gather_.reset(::memfd_create("spate-gather", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  // The queue's descriptor comes behind that of gathered writes, even if there are none.
+  const bool gathers = gather_pieces(options_) > 0 || options_.delegate;
+  if (gathers) gather_.reset(::memfd_create("spate-gather", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (options_.delegate) queue_.reset(::memfd_create("spate-queue", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   return {};
 }
 
@@ -87,7 +91,8 @@ void SystemHost::become_server(const std::string& program, int control, bool dra
   let_signals_through();
   std::string descriptors = fmt::format("{}={},{}", drains ? "--drain" : "--serve", control, handover_.get());
   if (gather_) descriptors += fmt::format(",{}", gather_.get());
-  for (const int fd : {control, handover_.get(), gather_.get()}) ::fcntl(fd, F_SETFD, 0);
+  if (gather_ && queue_) descriptors += fmt::format(",{}", queue_.get());
+  for (const int fd : {control, handover_.get(), gather_.get(), queue_.get()}) ::fcntl(fd, F_SETFD, 0);
   std::vector<std::string> words{"spate-mount", descriptors};
   words.insert(words.end(), words_.begin(), words_.end());
   std::vector<char*> pointers;
@@ -106,11 +111,18 @@ Result<pid_t> SystemHost::start_server(const std::string& program, UniqueFd cont
 
 std::vector<std::string> SystemHost::left_gathered() {
   std::vector<std::string> left;
-  if (!gather_) return left;
+  if (queue_) {
+    const auto queue = client::QueueMemory::open(queue_.get());
+    const auto all =
+        queue ? (*queue)->after(0, ~std::size_t{0}, ~std::size_t{0}) : decltype((*queue)->after(0, 0, 0))();
+    for (const client::QueueMemory::Record& record : all)
+      left.push_back("a queued change is lost " + client::QueueMemory::text(record));
+  }
+  if (!gather_ || gather_pieces(options_) == 0) return left;
   const auto memory = client::GatherMemory::open(gather_.get(), 0);
   if (!memory) return left;
   for (const client::GatherMemory::Piece* const piece : (*memory)->inherited())
-    left.push_back(client::GatherMemory::text(*piece));
+    left.push_back("gathered writes are lost " + client::GatherMemory::text(*piece));
   return left;
 }
 

@@ -44,9 +44,10 @@ class SupervisorHost {
   /// but sends what was gathered, gives back the session, and ends.
   virtual Result<pid_t> start_server(const std::string& program, UniqueFd control, bool drains) = 0;
   virtual void kill_server(pid_t server) = 0;
-  /// Whether servers of this mount may gather writes.
+  /// Whether servers of this mount may gather writes, or queue changes.
   virtual bool gathers() const = 0;
-  /// The gathered writes that no server process has sent, for people. Call it while there is no server.
+  /// The gathered writes and queued changes that no server process has sent, for people. Call it while there is no
+  /// server.
   virtual std::vector<std::string> left_gathered() = 0;
   /// Whether `program` can continue this mount. Waits for its answer for up to 10 s.
   virtual Result<void> check_program(const std::string& program) = 0;
@@ -79,7 +80,7 @@ class SystemHost final : public SupervisorHost {
   std::optional<Ended> next_ended() override;
   Result<pid_t> start_server(const std::string& program, UniqueFd control, bool drains) override;
   void kill_server(pid_t server) override;
-  bool gathers() const override { return static_cast<bool>(gather_); }
+  bool gathers() const override { return gather_ || queue_; }
   std::vector<std::string> left_gathered() override;
   Result<void> check_program(const std::string& program) override;
   Result<UniqueFd> mount(const std::string& mount_options) override;
@@ -98,7 +99,8 @@ class SystemHost final : public SupervisorHost {
   const std::vector<std::string> words_;
   UniqueFd signals_;
   UniqueFd handover_;
-  UniqueFd gather_;                                 // memory of gathered writes; none without the option
+  UniqueFd gather_;                                 // memory of gathered writes, empty without the option
+  UniqueFd queue_;                                  // memory of queued changes; none without the option
   std::unique_ptr<fuse_session, Deleter> session_;  // used only to mount and unmount
   std::string directory_;                           // the mounted directory, absolute
   std::string device_number_;                       // number of the device for which it listens

@@ -164,12 +164,13 @@ std::vector<std::string> mount_points() {
 
 /// For completion; fuse/options.cc parses them.
 std::vector<std::string> mount_options() {
-  return {"acl",          "allow_other",     "attr_cache=", "atime",    "busy_poll=",  "cache=auto",
-          "cache=none",   "cache=writeback", "dev",         "exec",     "fsname=",     "gather",
-          "hard",         "leases",          "log=",        "memory=",  "noacl",       "noatime",
-          "nodev",        "noexec",          "nogather",    "noleases", "nosuid",      "readahead=",
-          "readdirplus=", "relatime",        "ro",          "soft",     "strictatime", "suid",
-          "threads="};
+  return {"acl",         "allow_other",  "attr_cache=",     "atime",    "busy_poll=",
+          "cache=auto",  "cache=none",   "cache=writeback", "delegate", "dev",
+          "exec",        "fsname=",      "gather",          "hard",     "leases",
+          "log=",        "memory=",      "noacl",           "noatime",  "nodelegate",
+          "nodev",       "noexec",       "nogather",        "noleases", "nosuid",
+          "readahead=",  "readdirplus=", "relatime",        "ro",       "soft",
+          "strictatime", "suid",         "threads="};
 }
 
 }  // namespace

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuse/queueing.h"
+
+#include <fcntl.h>
+
+#include "log/log.h"
+
+namespace spate::fuse {
+namespace {
+
+job::Task<Unit> send_left(client::Client& client) {
+  const auto sent = co_await client.cluster().queued().send_all(client.session().limits());
+  if (!sent)
+    SPATE_LOG("fuse", warn, "changes of the earlier process wait for a server error={}", sent.error().message());
+  co_return Unit();
+}
+
+job::Task<bool> send_within(client::Client& client, Duration limit) {
+  const bool sent = co_await client.cluster().queued().send_all_within(limit);
+  co_return sent;
+}
+
+job::Task<Unit> lose_queued(client::Client& client) {
+  client.cluster().queued().lose_all(Error(Errc::kTimeout, "the mount ends, and the server does not answer"));
+  co_return Unit();
+}
+
+job::Task<Unit> name_changes(client::Client& client, const FileNames& names) {
+  client.cluster().queued().name_by([&names](Handle object) { return names.path_of(object); });
+  co_return Unit();
+}
+
+job::Task<Result<void>> failure_of(client::Client& client, Handle object) {
+  if (auto failure = client.cluster().queued().take_failure(object)) co_return *std::move(failure);
+  co_return Result<void>();
+}
+
+/// The rights of a create that may be queued; 0: it may not.
+std::uint8_t rights_to_queue(std::uint8_t flags) {
+  constexpr std::uint8_t kRights = wire::kOpenRead | wire::kOpenWrite;
+  const bool plain = (flags & ~(kRights | wire::kOpenExclusive | wire::kOpenTruncate)) == 0;
+  return plain ? static_cast<std::uint8_t>(flags & kRights) : std::uint8_t{0};
+}
+
+client::QueuedChanges& changes_of(Mount& mount) { return mount.process.client().cluster().queued(); }
+
+}  // namespace
+
+std::optional<Result<Attributes>> make_queued(Mount& mount, client::QueuedChanges::NewObject object) {
+  if (!mount.delegates) return std::nullopt;
+  return changes_of(mount).make(object, CurrentRequest::of_this_thread().request_id());
+}
+
+std::optional<Result<Attributes>> made_before(Mount& mount, fuse_req_t request, wire::Op op) {
+  if (!mount.delegates || !mount.handover.inherited()) return std::nullopt;
+  const auto call = changes_of(mount).inherited_call(CurrentRequest::of_this_thread().request_id());
+  if (!call || call->op != op) return std::nullopt;
+  return run(request, [&](client::Client& c) { return stat_at(c, node(call->object.value)); });
+}
+
+std::optional<Result<fuse_entry_param>> create_queued(Mount& mount, fuse_req_t request, const QueuedCreate& create,
+                                                      const wire::NewAttributes& attributes, fuse_file_info& info) {
+  if (!mount.delegates) return std::nullopt;
+  const std::uint8_t rights = rights_to_queue(create.flags);
+  auto made = made_before(mount, request, wire::Op::kCreate);
+  if (!made && rights != 0) made = make_queued(mount, {create.where, FileType::kRegular, attributes, {}, rights});
+  if (!made) return std::nullopt;
+  if (!*made) return Result<fuse_entry_param>(made->error());
+  const Attributes& object = **made;
+  mount.names.note(object.handle, create.where.start, create.where.path);
+  fuse_entry_param entry = to_entry(object);
+  let_keep_briefly(mount, entry);
+  entry.entry_timeout = name_timeout(mount, create.where, object.handle);
+  info.direct_io = create.direct;
+  info.keep_cache = 0;
+  const auto flags = static_cast<std::uint8_t>(rights | create.by_user);
+  info.fh =
+      mount.files.add({nullptr, object.handle, flags, create.direct, CurrentRequest::of_this_thread().request_id()});
+  const auto open = mount.files.find(info.fh);
+  if (open != nullptr) open->moves_atime = (info.flags & O_NOATIME) == 0;
+  return Result<fuse_entry_param>(entry);
+}
+
+bool close_queued(Mount& mount, std::uint64_t number, OpenFile& open, std::uint64_t request_id) {
+  if (!open.queued || open.is_opened()) return false;
+  if (!changes_of(mount).close(open.handle, client::rights_of(open.flags), request_id)) return false;
+  std::ignore = mount.files.remove(number);
+  mount.files.forget(open);
+  return true;
+}
+
+Result<void> queued_failure(fuse_req_t request, Handle object) {
+  if (!this_mount().delegates || !changes_of(this_mount()).any_failed()) return {};
+  return run(request, [object](client::Client& c) { return failure_of(c, object); });
+}
+
+void send_inherited_changes(Mount& mount) {
+  const std::uint64_t left = changes_of(mount).counters().waiting;
+  if (left == 0) return;
+  mount.process.run([](client::Client& c) { return send_left(c); });
+  SPATE_LOG("fuse", info, "changes that the earlier process has queued were taken over changes={}", left);
+}
+
+bool send_all_queued(Mount& mount, Duration limit) {
+  if (!changes_of(mount).any()) return true;
+  return mount.process.run([limit](client::Client& c) { return send_within(c, limit); });
+}
+
+void lose_all_queued(Mount& mount) {
+  mount.process.run([](client::Client& c) { return lose_queued(c); });
+}
+
+void end_queueing(Mount& mount) { changes_of(mount).end_queueing(); }
+
+void name_queued(Mount& mount) {
+  mount.process.run([&mount](client::Client& c) { return name_changes(c, mount.names); });
+}
+
+}  // namespace spate::fuse

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""delegate.py SPATE A B FS: A is mounted with delegate, B without. FS is the folder of the file system."""
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import time
+
+spate, a, b, fs = sys.argv[1:5]
+tag = str(os.getpid())
+number_of = itertools.count()
+
+
+def status(name):
+    text = subprocess.run([spate, "mount", "--status", a], check=True, capture_output=True, text=True).stdout
+    return dict(line.split(" ", 1) for line in text.splitlines() if " " in line).get(name)
+
+
+def queued():
+    return int(status("queued_changes"))
+
+
+def meta():
+    """The process of the meta server."""
+    with open(f"{fs}/run/server-1.pid") as file:
+        return int(file.read().split()[0])
+
+
+def fresh(name):
+    """A new directory in which changes are queued."""
+    name = f"{name}{tag}.{next(number_of)}"
+    path = f"{a}/{name}"
+    os.mkdir(path)
+    for number in range(200):
+        before = queued()
+        os.mkdir(f"{path}/.{number}")
+        if queued() > before:
+            return name, number + 1
+        time.sleep(0.02)  # until handles are there
+    raise AssertionError("nothing is queued")
+
+
+def make(path):
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
+
+
+def has(name, wanted):
+    got = len(os.listdir(f"{b}/{name}"))
+    assert got == wanted, f"{name} has {got} entries for the other mount, should have {wanted}"
+    got = len(os.listdir(f"{a}/{name}"))
+    assert got == wanted, f"{name} has {got} entries here, should have {wanted}"
+
+
+def seen():
+    name, dots = fresh("seen")
+    before = queued()
+    for number in range(100):
+        make(f"{a}/{name}/f{number}")
+    assert queued() >= before + 200, f"{queued() - before} changes were queued"
+    os.symlink("to", f"{a}/{name}/link")
+    os.mkdir(f"{a}/{name}/sub")
+    make(f"{a}/{name}/sub/x")
+    os.utime(f"{a}/{name}/sub/x", ns=(10**9, 2 * 10**9))
+    os.chmod(f"{a}/{name}/sub/x", 0o600)
+    here = os.stat(f"{a}/{name}/sub/x")
+    there = os.stat(f"{b}/{name}/sub/x")
+    for what in "st_mode", "st_size", "st_mtime_ns", "st_ctime_ns", "st_ino", "st_uid", "st_nlink":
+        assert getattr(here, what) == getattr(there, what), f"{what}: {here} here, {there} there"
+    assert os.readlink(f"{b}/{name}/link") == "to", "the link leads elsewhere"
+    has(name, 102 + dots)
+    make(f"{b}/{name}/theirs")
+    make(f"{a}/{name}/ours")
+    has(name, 104 + dots)
+    try:
+        os.mkdir(f"{a}/{name}/theirs")
+        raise AssertionError("a name was made twice")
+    except FileExistsError:
+        pass
+
+
+def written():
+    name, dots = fresh("written")
+    for number in range(30):
+        with open(f"{a}/{name}/w{number}", "wb") as file:
+            file.write(b"%d" % number * 1000)
+        os.utime(f"{a}/{name}/w{number}", ns=(10**9, number * 10**9))
+    for number in range(30):
+        with open(f"{b}/{name}/w{number}", "rb") as file:
+            got = file.read()
+            assert got == b"%d" % number * 1000, f"file {number} has {len(got)} other bytes"
+        assert os.stat(f"{b}/{name}/w{number}").st_mtime_ns == number * 10**9, number
+    has(name, 30 + dots)
+
+
+def order():
+    name, _ = fresh("order")
+    make(f"{a}/{name}/new")
+    os.rename(f"{a}/{name}/new", f"{a}/{name}.renamed")
+    assert os.stat(f"{b}/{name}.renamed").st_size == 0, "the renamed file is not empty"
+    name, _ = fresh("synced")
+    fd = os.open(f"{a}/{name}/f", os.O_CREAT | os.O_WRONLY, 0o644)
+    os.fsync(fd)
+    assert int(status("queued_now")) == 0, "fsync does not wait for what is queued"
+    os.close(fd)
+
+
+def with_full_queue(event, count=2000):
+    """The meta server stands still while changes are queued and something happens."""
+    name, dots = fresh("full")
+    server = meta()
+    os.kill(server, signal.SIGSTOP)
+    try:
+        for number in range(count):
+            make(f"{a}/{name}/f{number}")
+        for number in range(count if count > 3000 else 0):
+            os.chmod(f"{a}/{name}/f{number}", 0o600)
+        assert int(status("queued_now")) >= count, status("queued_now")
+        ended = event(server)
+    finally:
+        try:
+            os.kill(server, signal.SIGCONT)
+        except ProcessLookupError:
+            pass
+    if ended:
+        ended()
+    has(name, count + dots)
+
+
+def killed(_):
+    os.kill(int(status("server")), signal.SIGKILL)
+
+
+def upgraded(_):
+    upgrade = subprocess.Popen([spate, "mount", "--upgrade", a])
+    time.sleep(0.5)  # the old process tries to send
+
+    def ended():
+        assert upgrade.wait(60) == 0, "the upgrade has failed"
+
+    return ended
+
+
+def without_meta(server):
+    os.kill(server, signal.SIGKILL)
+    os.kill(server, signal.SIGCONT)
+    time.sleep(0.2)  # for some time nobody listens
+    subprocess.run([spate, "up", "-q", "--dir", fs], check=True)
+
+
+seen()
+written()
+order()
+with_full_queue(killed)
+with_full_queue(upgraded)
+with_full_queue(without_meta, 4000)  # some 12,000 changes
+lost = int(status("queued_changes_lost"))
+assert lost == 0, f"{lost} changes were lost"
