@@ -95,7 +95,7 @@ bool QueuedChanges::add(Change change) {
   bool call = false;
   {
     const std::lock_guard lock(mutex_);
-    if (ended_) return false;
+    if (ended_ || !knows_numbers()) return false;
     QueueMemory::Record record;
     record.op = change.op;
     record.object = change.object;
@@ -184,6 +184,7 @@ void QueuedChanges::session_changed() {
   answers_.clear();
   const std::lock_guard lock(mutex_);
   memory_->begin(owner);
+  done_ = 0;
 }
 
 void QueuedChanges::heard() {
@@ -228,14 +229,16 @@ job::Task<void> QueuedChanges::reserve(Handle directory) {
   const std::lock_guard lock(mutex_);
   const QueueMemory::Owner owner{epoch.client, epoch.epoch};
   if (memory_->owner() != owner) co_return;
-  // The session's numbers go on from its earlier epochs.
-  const bool first = memory_->size() == 0 && memory_->handles_left() == 0;
-  if (first && memory_->last() + 1 != reply->next) {
+  // The session's numbers go on from its earlier epochs. Later replies may be older than what was sent meanwhile.
+  if (!knows_numbers()) {
     memory_->begin(owner, reply->next - 1);
     done_ = reply->next - 1;
   }
   std::ignore = memory_->add_range({reply->first.value, reply->count});
 }
+
+/// Whether handles were reserved in this epoch. The answer to that tells with which number its changes begin.
+bool QueuedChanges::knows_numbers() const { return memory_->last() > 0 || memory_->handles_left() > 0; }
 
 void QueuedChanges::end_queueing() {
   const std::lock_guard lock(mutex_);

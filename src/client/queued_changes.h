@@ -110,6 +110,7 @@ class QueuedChanges final : public SessionChanges, private LocalChanges {
   void answered(const Batch& batch, const ChangeReply& reply);
   void note_answer(const QueueMemory::Record& record, wire::BatchedAnswer& answer);
   void note_failure(const QueueMemory::Record& record, const Error& error);
+  bool knows_numbers() const;
   void want_handles();
   job::Task<void> reserve(Handle directory);
 

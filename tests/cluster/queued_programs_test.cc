@@ -298,7 +298,8 @@ class QueuedProgram {
 
 TEST(QueuedPrograms, EachClientSeesEverythingThatWasAnswered) {
   std::uint64_t local = 0;
-  for (std::uint64_t seed = 1; seed <= 40 && !HasFailure(); ++seed) {
+  // In the run of seed 889 a client could queue a change before it knew its number.
+  for (std::uint64_t seed = 1; seed <= 889 && !HasFailure(); seed = seed == 40 ? 889 : seed + 1) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     QueuedProgram program(seed);
     program.run(400);
