@@ -77,6 +77,8 @@ class Cluster final : private SessionObserver {
     attributes_.clear();
     cached_opens_.distrust_all();
   }
+  /// What this client keeps may have been lost.
+  void meta_restarted() override { attributes_.clear(); }
   void session_changed() override;
   void heard() override;
   bool must_follow(wire::Op op, ByteView body) override;

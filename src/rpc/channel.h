@@ -64,6 +64,9 @@ class Channel {
   Incarnation incarnation() const { return link_.incarnation(); }
   /// Whether the incarnation has changed between two replies. Thread-safe.
   bool has_restarted() const { return link_.has_restarted(); }
+  /// Sets the function to call when a reply shows another incarnation than the one before, and before any caller gets
+  /// that reply. It may not use the channel.
+  void on_restart(UniqueFunction<void()> action) { link_.on_restart(std::move(action)); }
   std::uint64_t map_version() const { return link_.map_version(); }
   bmi::PeerInfo peer_info() const { return link_.peer_info(); }
   /// The network's reason why there is no connection, for people; one for each URL if there are several. Empty: there

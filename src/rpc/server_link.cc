@@ -323,8 +323,10 @@ Result<RawReply> ServerLink::read_reply(const Sending& sending, bmi::Tag tag, Bu
   if (!reader.decoder().ok()) return Error::told(Errc::kProtocol, name() + " sent a reply that cannot be read");
   reply.body = bytes.last(reader.decoder().remaining());
   if (sending.op != wire::Op::kHello && sending.proven) {  // any process may answer before it has proved a key
-    if (incarnation_ && incarnation_ != reply.header.incarnation) restarted_.store(true, std::memory_order_relaxed);
+    const bool restarted = incarnation_ && incarnation_ != reply.header.incarnation;
     incarnation_ = reply.header.incarnation;
+    if (restarted) restarted_.store(true, std::memory_order_relaxed);
+    if (restarted && on_restart_) on_restart_();
     map_version_ = std::max(map_version_, reply.header.map_version);
   }
   SPATE_LOG("rpc", debug, "answered op={} peer={} status={} trace={}", op_name(sending.op), log::Quoted{name()},

@@ -65,6 +65,7 @@ class ServerLink {
   std::string unreached() const;
   Incarnation incarnation() const { return incarnation_; }
   bool has_restarted() const { return restarted_.load(std::memory_order_relaxed); }
+  void on_restart(UniqueFunction<void()> action) { on_restart_ = std::move(action); }
   std::uint64_t map_version() const { return map_version_; }
   /// Whether the error means that the connection is lost, or must not be used any more.
   static bool is_lost(Errc code) {
@@ -133,6 +134,7 @@ class ServerLink {
   bool watching_ = false;  // a ping is under way
   std::uint64_t next_tag_;
   Incarnation incarnation_;
+  UniqueFunction<void()> on_restart_;
   std::atomic<bool> restarted_{false};
   std::uint64_t map_version_ = 0;
   MonoTime return_at_ = MonoTime::never();  // when to try the first URL again, if the server was found at another one

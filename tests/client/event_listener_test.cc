@@ -163,6 +163,7 @@ class EventListenerTest : public ::testing::Test, private SessionObserver {
   }
 
   void handshake_begins() override {}
+  void meta_restarted() override {}
   void session_changed() override { events_->check_session(); }
   void heard() override {}
   job::Task<void> end_inheritance() override { co_return; }

@@ -20,14 +20,16 @@ constexpr std::uint64_t kLossSeeds = 12;
 
 class LostFileTest : public ::testing::Test {
  protected:
-  void begin(std::uint64_t seed) {
+  void begin(std::uint64_t seed, bool keeps_attributes = false) {
     client_ = nullptr;
     world_.reset();
     WorldOptions options;
     options.seed = seed;
     options.meta_sync = std::chrono::seconds(10);
     world_.emplace(options);
-    client_ = &world_->start_client();
+    client::Options of_client = small_client_options({}, {}, {});
+    of_client.keep_attributes = keeps_attributes;
+    client_ = &world_->start_client(std::move(of_client));
   }
   template <typename T>
   T run(job::Task<T> task) {
@@ -107,6 +109,22 @@ TEST_F(LostFileTest, AReaderWhoseOpenIsLostClosesWithoutAnError) {
       ASSERT_OK(left);
       EXPECT_TRUE(left->attributes.size_known) << "for the server the file is still written, seed " << seed;
     }
+  }
+}
+
+/// The answer to the client's own change is the first that comes after the crash.
+TEST_F(LostFileTest, NamesThatWereKeptBeforeTheCrashAreNotKeptAfterIt) {
+  const client::NamePath from = path_from_root("f");
+  for (std::uint64_t seed = 1; seed <= kLossSeeds; ++seed) {
+    begin(seed, true);
+    ASSERT_OK(run(create("f")->sync()));
+    ASSERT_OK(run(client_->client().stat(from)));  // the lease on the root begins here
+    ASSERT_OK(run(client_->client().rename(from, path_from_root("g"))));
+    ASSERT_TRUE(client_->client().kept_attributes(from).has_value());
+    world_->kill_server(kMetaServer, Death::kMachine);
+    world_->start_server(kMetaServer);
+    ASSERT_OK(run(client_->client().mkdir(path_from_root("d"), {})));
+    EXPECT_FALSE(client_->client().kept_attributes(from).has_value()) << "seed " << seed;
   }
 }
 

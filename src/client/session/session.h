@@ -25,6 +25,8 @@ class SessionObserver {
   /// The next handshake with the meta server begins. The server may be another process, which knows nothing about this
   /// client.
   virtual void handshake_begins() = 0;
+  /// The meta server has another incarnation: its machine was started anew, and may have lost the latest changes.
+  virtual void meta_restarted() = 0;
   /// The session is open. It may be in another epoch, or another session.
   virtual void session_changed() = 0;
   /// The meta server has answered a keep-alive.
@@ -55,7 +57,10 @@ class Session {
   Session& operator=(const Session&) = delete;
 
   /// Call it once, before the first request. The observer outlives the session.
-  void observe(SessionObserver& observer) { observer_ = &observer; }
+  void observe(SessionObserver& observer) {
+    observer_ = &observer;
+    meta().on_restart([this] { observer_->meta_restarted(); });
+  }
   /// Ends the keep-alives, so that they open no new session.
   void request_stop() { stopping_.request_stop(); }
   /// Ends the session at the meta server (best effort, within `limits`), and waits for all tasks. Call it after
