@@ -8,8 +8,8 @@ import subprocess
 
 from cluster import SPATE, Cluster, check
 
-FOLDERS = 300
-MOST = 150  # open files
+FOLDERS = 600
+MOST = 256  # open files: up to 128 are copied at once, while up to 64 folders are read
 
 
 def make_tree(tree):
