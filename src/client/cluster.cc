@@ -84,8 +84,8 @@ void Cluster::heard() {
   events_.heard();
 }
 
-/// A change that was answered is seen by every later request of this client. What is left out has nothing to do with
-/// names, or belongs to the sending itself.
+/// A change that was answered is seen by every later request of this client. The requests that are left out have
+/// nothing to do with names, or belong to the sending itself.
 bool Cluster::must_follow(wire::Op op, ByteView body) {
   if (!queued_.any()) return false;
   switch (op) {

@@ -77,7 +77,7 @@ class Cluster final : private SessionObserver {
     attributes_.clear();
     cached_opens_.distrust_all();
   }
-  /// What this client keeps may have been lost.
+  /// The server may have lost the changes that this client's cache shows.
   void meta_restarted() override { attributes_.clear(); }
   void session_changed() override;
   void heard() override;

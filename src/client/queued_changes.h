@@ -61,7 +61,7 @@ class QueuedChanges final : public SessionChanges, private LocalChanges {
   job::Task<Result<void>> send_all(Limits limits);
   /// For `limit` at most. False: something is not sent by then.
   job::Task<bool> send_all_within(Duration limit) override;
-  /// What the server has answered to the creation of a file that make() has opened, once it has. The answer is kept
+  /// Waits for the server's answer to the creation of a file that make() has opened. The answer is kept
   /// until then, or until the file is closed.
   job::Task<Result<wire::CreateReply>> answer_of(Handle file, Limits limits);
   /// kNotPermitted and the like, once: a queued change of this object has failed.

@@ -56,7 +56,8 @@ struct QueuedChange {
   /// File-system time. The server takes no time before the mtime of the directory where the object is made, or before
   /// the ctime of the object that is changed; and none that has not come yet.
   WallTime at;
-  /// Of the object that is made: of a range of the session, and above all handles that it has used. 0: none is made.
+  /// The handle of the object that is made: of a range of the session, and above all handles that it has used. 0: none
+  /// is made.
   Handle handle;
   template <typename A>
   void fields(A& a) {

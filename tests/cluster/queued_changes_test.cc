@@ -237,8 +237,7 @@ TEST_F(QueuedChangesTest, TheNextProcessSendsWhatIsLeft) {
   a_ = b_;
 }
 
-/// The client is silent until its session has ended. What it has queued is lost then, is counted, and is not sent
-/// later.
+/// The client is silent until its session has ended. Its queue is lost then, is counted, and is not sent later.
 TEST_F(QueuedChangesTest, TheEndOfTheSessionLosesTheQueue) {
   const Handle kept = made(d_, "kept");
   EXPECT_TRUE(run(*a_, queued().send_all_within(seconds(5))));

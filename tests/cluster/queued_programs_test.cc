@@ -17,7 +17,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// What everybody must see.
+/// An object as everybody must see it.
 struct Node {
   Handle handle;
   FileType type = FileType::kDirectory;

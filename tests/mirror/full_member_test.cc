@@ -149,7 +149,7 @@ TEST_P(FullMemberTest, ACopyOfHolesNeedsNoRoom) {
   expect_equal_copies();
 }
 
-/// What was reserved before stays reserved, so that other files cannot take its place.
+/// Earlier reservations stay, so that other files cannot take their place.
 TEST_P(FullMemberTest, AWriteThatFailsTakesNoReservedSpace) {
   write(0, 100, 1);
   ASSERT_OK(run(file_->allocate(0, kFileSize / 2)));

@@ -58,7 +58,7 @@ void touch(Attributes& attributes, WallTime now) {
 
 bool sets_mtime(const wire::SetattrRequest& request) { return request.mtime || request.mtime_now; }
 
-/// What the server must decide, or what needs more than the object.
+/// Whether the server must decide, or more than the object is needed.
 bool for_the_server(const Credential& who, const Attributes& now, const wire::SetattrRequest& request) {
   if (request.btime || (who.uid != 0 && who.uid != now.uid)) return true;
   if ((request.atime && request.atime_now) || (request.mtime && request.mtime_now)) return true;
@@ -116,7 +116,7 @@ CachedObject* LocalAnswers::delegated(Handle object) {
   CachedObject* const found = cache_.objects_.use(object, now);
   const bool usable = found != nullptr && found->delegated && found->reply && !cache_.changes_.touch_entries_of(object);
   if (!usable || found->reply->attributes.type == FileType::kDirectory) return usable ? found : nullptr;
-  // What is not a directory is protected by that in which it was made.
+  // Any other object is protected by the directory in which it was made.
   const CachedObject* const directory = cache_.objects_.find(found->made_in);
   const bool safe = directory != nullptr && directory->delegated && cache_.objects_.in_force(found->made_in, now);
   return safe ? found : nullptr;
@@ -210,8 +210,8 @@ bool LocalAnswers::close(const wire::CloseRequest& request, std::uint64_t reques
   return true;
 }
 
-/// What was dropped meanwhile, as by a recall, does not come back: `queued` tells that the object is the one that was
-/// changed locally.
+/// An object that was dropped meanwhile, as by a recall, does not come back: `queued` tells that the object is the one
+/// that was changed locally.
 void LocalAnswers::keep(const Answered& answer, const wire::GrantedObject& granted, std::uint64_t order) {
   const Handle handle = granted.object.attributes.handle;
   CachedObject* const object = cache_.objects_.find(handle);

@@ -24,8 +24,8 @@ class MetaRecord {
   /// kLostWrite: the server's machine has crashed, and the file's creation is lost. Asks nothing if the server has not
   /// restarted since it last knew the file.
   job::Task<Result<void>> check(Limits limits);
-  /// What a call on this open fails with if the meta server has answered it with `error`. kLostWrite: it has lost the
-  /// file. kSessionFenced: the open has ended with its session. All other errors stay as they are.
+  /// The error of a call on this open that the meta server has answered with `error`. kLostWrite: it has lost the file.
+  /// kSessionFenced: the open has ended with its session. All other errors stay as they are.
   Error told(Error error) const;
   /// The meta server that opened the file, or that knew it later.
   Incarnation incarnation() const { return incarnation_; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run of an operation waits for at other clients; and reads, which wait for nothing else.
+// The waits of an operation's run for other clients; and reads, which have no other waits.
 #include "rpc/places.h"
 #include "server/meta/core/core.h"
 

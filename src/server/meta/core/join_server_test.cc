@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an io server says of itself when it joins.
+// An io server tells its rack when it joins.
 #include "base/expect.h"
 #include "server/meta/testing/fs_test.h"
 #include "wire/membership_messages.h"

@@ -36,8 +36,8 @@ bool LeaseManager::meets(const Operation& operation, Handle object, std::uint64_
   return table_.undelegated_since(object, ends);
 }
 
-/// Delegates the directories that the operation has made. What queued changes have made belongs to the delegation of
-/// the directory where they have made it.
+/// Delegates the directories that the operation has made. An object that a queued change has made belongs to the
+/// delegation of the directory in which it was made.
 void LeaseManager::delegate(const Operation& operation, wire::Granted& granted) {
   const rpc::Call& call = operation.call();
   if ((call.peer->features & wire::kFeatureDelegates) == 0) return;

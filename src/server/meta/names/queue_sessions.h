@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which sessions may queue changes.
+// check_may_queue: refuses sessions that may not queue changes.
 #pragma once
 
 #include "server/meta/core/operation.h"

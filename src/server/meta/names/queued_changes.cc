@@ -78,7 +78,7 @@ bool is_transient(Errc code) {
   }
 }
 
-/// What one request keeps between its runs. The turn ends before its semaphore.
+/// State of one request between its runs. The turn ends before its semaphore.
 struct QueueTurn {
   QueueTable::QueuePtr queue;
   job::Semaphore::Units turn;

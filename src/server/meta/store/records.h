@@ -211,7 +211,7 @@ struct AnswerRecord {
   friend bool operator==(const AnswerRecord&, const AnswerRecord&) = default;
 };
 
-/// What a session needs to queue changes (docs/wire.md, "Delegated directories").
+/// State of a session that queues changes (docs/wire.md, "Delegated directories").
 struct QueueRecord {
   std::uint32_t epoch = 0;  // in which the ranges were given
   std::uint64_t last = 0;   // number of the session's last change; 0: none yet
