@@ -237,6 +237,35 @@ TEST_F(QueuedChangesTest, TheNextProcessSendsWhatIsLeft) {
   a_ = b_;
 }
 
+/// The device of the meta server is full when the changes arrive.
+TEST_F(QueuedChangesTest, AChangeThatTheServerRefusesHasNoEffectAndIsTold) {
+  bool& full = world_.disks(kMetaServer).records.faults.short_of_space;
+  for (const FileType type : {FileType::kRegular, FileType::kDirectory, FileType::kSymlink}) {
+    const std::string name = fmt::format("t{}", static_cast<int>(type));
+    const Handle directory = new_directory(name);
+    const std::uint64_t lost = queued().counters().lost;
+    full = true;
+    const Handle refused = made(directory, "f", type);
+    EXPECT_TRUE(run(*a_, queued().send_all_within(seconds(5))));
+    full = false;
+    world_.run_for(milliseconds(20));
+    EXPECT_EQ(queued().counters().lost, lost + 1) << name;
+    const auto failure = queued().take_failure(refused);
+    ASSERT_TRUE(failure.has_value()) << name;
+    EXPECT_EQ(failure->code(), Errc::kNoSpace) << name;
+    EXPECT_FALSE(queued().take_failure(refused).has_value()) << "it is told once";
+    EXPECT_ERRC(stat(*a_, name + "/f"), Errc::kNotFound);
+    EXPECT_EQ(stat(*a_, name).value().size, 0U) << name;
+    EXPECT_OK(run(*a_, a_->client().mkdir(path_from_root(name + "/f"), {})));
+    EXPECT_EQ(list(*b_, directory), std::vector<std::string>{"f"});
+  }
+  const Handle directory = new_directory("opened");
+  full = true;
+  const Handle file = made(directory, "f", FileType::kRegular, wire::kOpenWrite);
+  EXPECT_ERRC(run(*a_, a_->client().open_queued(file, wire::kOpenWrite)), Errc::kNoSpace);
+  full = false;
+}
+
 /// The client is silent until its session has ended. Its queue is lost then, is counted, and is not sent later.
 TEST_F(QueuedChangesTest, TheEndOfTheSessionLosesTheQueue) {
   const Handle kept = made(d_, "kept");
