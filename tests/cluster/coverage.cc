@@ -57,7 +57,7 @@ std::string_view why_unused(Op op) {
     case Op::kMirrorWindow:
     case Op::kMirrorFences: return "about mirrored files, which the workload does not have (tests/mirror)";
     case Op::kReserveHandles:
-    case Op::kQueuedChanges: return "the workload has no client with delegated directories (DelegationsTest)";
+    case Op::kQueuedChanges: return "the workload has no client with delegated directories (QueuedPrograms)";
     case Op::kDatafileAllocate: return "the workload reserves no space (tests/io and tests/frontends do)";
     case Op::kDatafileSync: return "asked by clients of earlier versions only: datafile_flush has taken its place";
     default: return {};

@@ -2,13 +2,16 @@
 // Random programs on several clients, some of which queue changes of names. One operation follows another, so each
 // answer is known: it shows all that was answered before, to whichever client.
 #include <fmt/format.h>
+#include <gtest/gtest-spi.h>
 
+#include <functional>
 #include <map>
 #include <set>
 
 #include "base/expect.h"
 #include "client/session/handover_state.h"
 #include "client/session/queue_memory.h"
+#include "model/defect.h"
 #include "tests/cluster/calls.h"
 #include "tests/cluster/memory_copy.h"
 
@@ -47,15 +50,16 @@ class QueuedProgram {
     machine_of_.push_back(nullptr);
   }
 
-  void run(int steps) {
-    for (int step = 0; step < steps && !::testing::Test::HasFailure(); ++step) {
+  /// Ends early when `failed` says that an answer was wrong.
+  void run(int steps, const std::function<bool()>& failed = ::testing::Test::HasFailure) {
+    for (int step = 0; step < steps && !failed(); ++step) {
       what_ = fmt::format("step {}", step);
       if (one_in(4)) world_.run_for(std::chrono::microseconds(below(120'000)));
       if (one_in(60)) kill_client();
       if (one_in(80)) restart_meta();
       operate();
     }
-    for (std::size_t i = 0; i < clients_.size(); ++i) {
+    for (std::size_t i = 0; i < clients_.size() && !failed(); ++i) {
       who_ = i;
       compare(root_);
     }
@@ -306,6 +310,24 @@ TEST(QueuedPrograms, EachClientSeesEverythingThatWasAnswered) {
     local += program.local();
   }
   EXPECT_GT(local, 1000U) << "hardly anything was answered locally";
+}
+
+/// Whether a program with the defect gets a wrong answer.
+bool is_found(Defect defect) {
+  ::testing::TestPartResultArray failures;
+  const ::testing::ScopedFakeTestPartResultReporter intercepts(&failures);
+  for (std::uint64_t seed = 1; seed <= 40 && failures.size() == 0; ++seed) {
+    QueuedProgram program(seed);
+    planted_defect = defect;
+    program.run(400, [&] { return failures.size() > 0; });
+    planted_defect = Defect::kNone;
+  }
+  return failures.size() > 0;
+}
+
+TEST(QueuedPrograms, FindPlantedDefects) {
+  EXPECT_TRUE(is_found(Defect::kUnrecalledByRead));
+  EXPECT_TRUE(is_found(Defect::kQueuedTwice));
 }
 
 }  // namespace
