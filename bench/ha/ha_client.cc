@@ -31,7 +31,9 @@ job::Task<Result<Made>> make_files(client::Client& client, std::string folder, D
     SPATE_CO_TRY(auto file,
                  co_await client.create(client::path_from_root(name), wire::kOpenWrite | wire::kOpenExclusive, object));
     made.longest = std::max(made.longest, executor.now() - before);
+    const MonoTime created = executor.now();
     SPATE_CO_TRY(std::ignore, co_await file->close());
+    made.longest = std::max(made.longest, executor.now() - created);
     ++made.files;
   }
   made.time = executor.now() - begin;
