@@ -76,9 +76,12 @@ TEST_F(GatheredWritesTest, AfterAFenceNothingIsSent) {
   ASSERT_OK(gather(*file, 0, 4096));
   EXPECT_TRUE(unsent(*file)) << "it was not gathered";
   for (const ServerId id : world_.servers()) world_.fabric().links().partition(id.value, a_->node(), true);
+  const MonoTime cut_off = world_.now();
   auto other = open(*b_, kReadWrite);
   for (int tries = 0; !other && tries < 10; ++tries) other = open(*b_, kReadWrite);
   ASSERT_OK(other);
+  EXPECT_LT(world_.now() - cut_off, world_.settings().session_lease + seconds(2))
+      << "the end of the session waited for itself";
   const Bytes newer(5000, std::byte{3});
   ASSERT_OK(run(*b_, (*other)->write(0, newer)));
   for (const ServerId id : world_.servers()) world_.fabric().links().partition(id.value, a_->node(), false);

@@ -68,11 +68,14 @@ void LeaseManager::delegate(const Operation& operation, wire::Granted& granted) 
   recall_surplus();
 }
 
-/// Whether the lease does not end by time, since its holder may have queued changes. The queue of a session that has
-/// ended is lost.
+/// Whether the lease does not end by time, since its holder may have gathered writes or queued changes. Those of a
+/// session that has ended are lost: its end changes objects on which it has leases, and must not wait for them.
 bool LeaseManager::is_kept(const Operation& operation, Handle object, const LeaseTable::Lease& lease) const {
-  if (!lease.delegated || table_.delegate_of(object) != lease.holder.client) return false;
-  return !is_internal(operation.call()) || !core_.parts().sessions->is_ending(lease.holder.client);
+  const ClientId holder = lease.holder.client;
+  const bool gathers = lease.gathers && holder != operation.call().header.client;
+  const bool delegated = lease.delegated && table_.delegate_of(object) == holder;
+  if (!gathers && !delegated) return false;
+  return !is_internal(operation.call()) || !core_.parts().sessions->is_ending(holder);
 }
 
 /// Recalls what other sessions may have queued changes of, of all that the operation has met. Yields when to look

@@ -338,18 +338,18 @@ void LeaseManager::look_at_holders(const Operation& operation, Handle object, bo
     if (lease.holder == own) continue;  // the client drops it when it sends the request and when it gets the reply
     if (only_gathering && !(lease.gathers && client != own.client)) continue;
     if (client == own.client && lease.delegated && !is_late(operation, lease)) continue;
-    const bool gathers = (lease.gathers && client != own.client) || is_kept(operation, object, lease);
+    const bool kept = is_kept(operation, object, lease);
     const auto session = sessions_.find(client);
     // This session has been silent for so long that all its leases have expired.
-    if (session == sessions_.end() || (!gathers && now - session->second.heard >= this->lease())) {
+    if (session == sessions_.end() || (!kept && now - session->second.heard >= this->lease())) {
       wait.silent.push_back(client);
       continue;
     }
     recall_one(object, client, lease);
     const Duration of_session = core_.options().session_lease;
     const MonoTime end =
-        gathers ? session->second.heard + 2 * of_session : std::min(lease.until, session->second.heard + this->lease());
-    if ((gathers ? end : lease.until) <= now) {
+        kept ? session->second.heard + 2 * of_session : std::min(lease.until, session->second.heard + this->lease());
+    if ((kept ? end : lease.until) <= now) {
       wait.over.emplace_back(object, client);
     } else {
       wait.until = std::max(wait.until.value_or(end), end);
