@@ -177,10 +177,8 @@ void QueuedChanges::note_failure(const QueueMemory::Record& record, const Error&
   answers_.erase(record.object);
   if (failures_.size() < kMostKeptFailures) failures_.emplace(record.object, error);
   failed_ = failures_.size();
-  if (!record.makes) return;
-  // The kept names of the directory are wrong.
-  const auto where = wire::decode_body<wire::MkdirRequest>(record.body);
-  local_.forget(where ? where->where.start : Handle());
+  // The kept names and attributes of the directory are wrong.
+  if (record.makes) local_.forget(QueueMemory::made_at(record).start);
 }
 
 std::optional<Error> QueuedChanges::take_failure(Handle object) {

@@ -259,6 +259,23 @@ TEST_F(QueuedChangesTest, AChangeThatTheServerRefusesHasNoEffectAndIsTold) {
     EXPECT_OK(run(*a_, a_->client().mkdir(path_from_root(name + "/f"), {})));
     EXPECT_EQ(list(*b_, directory), std::vector<std::string>{"f"});
   }
+  // Another change of the same batch is made.
+  for (const FileType type : {FileType::kRegular, FileType::kDirectory, FileType::kSymlink}) {
+    const std::string name = fmt::format("m{}", static_cast<int>(type));
+    const Handle directory = new_directory(name);
+    wire::SetattrRequest change;
+    change.where.start = made(directory, "g");
+    EXPECT_TRUE(run(*a_, queued().send_all_within(seconds(5)))) << name;
+    world_.run_for(milliseconds(20));
+    full = true;
+    change.mode = 0600;
+    ASSERT_TRUE(queued().set(change, 0).has_value()) << name;
+    made(directory, "f", type);
+    EXPECT_TRUE(run(*a_, queued().send_all_within(seconds(5)))) << name;
+    full = false;
+    EXPECT_EQ(stat(*a_, name).value().size, 1U) << name;
+    EXPECT_EQ(stat(*a_, name + "/g").value().mode, 0600U) << name;
+  }
   const Handle directory = new_directory("opened");
   full = true;
   const Handle file = made(directory, "f", FileType::kRegular, wire::kOpenWrite);

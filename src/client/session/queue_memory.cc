@@ -43,11 +43,9 @@ Result<std::size_t> make_queue_pages(int fd, std::size_t bytes) {
 }
 
 template <typename Request>
-std::string place_of(ByteView body) {
-  const auto request = wire::decode_body<Request>(body);
-  if (!request) return {};
-  return fmt::format(" directory={} name={}", request->where.start.value,
-                     escape_controls(fmt::format("{}", log::Quoted{request->where.path})));
+wire::NamePath where_of(ByteView body) {
+  auto request = wire::decode_body<Request>(body);
+  return request ? std::move(request->where) : wire::NamePath{Handle(), {}, 0};
 }
 
 }  // namespace
@@ -311,14 +309,21 @@ void QueueMemory::note_loss() { std::atomic_ref(header_.losses).fetch_add(1, std
 
 std::uint64_t QueueMemory::losses() const { return std::atomic_ref(header_.losses).load(std::memory_order_relaxed); }
 
-std::string QueueMemory::text(const Record& record) {
-  std::string text = fmt::format("change={} inode={}", wire::op_name(record.op), record.object.value);
+wire::NamePath QueueMemory::made_at(const Record& record) {
   switch (record.op) {
-    case wire::Op::kCreate: return text + place_of<wire::CreateRequest>(record.body);
-    case wire::Op::kMkdir: return text + place_of<wire::MkdirRequest>(record.body);
-    case wire::Op::kSymlink: return text + place_of<wire::SymlinkRequest>(record.body);
-    default: return text;
+    case wire::Op::kCreate: return where_of<wire::CreateRequest>(record.body);
+    case wire::Op::kMkdir: return where_of<wire::MkdirRequest>(record.body);
+    case wire::Op::kSymlink: return where_of<wire::SymlinkRequest>(record.body);
+    default: return {Handle(), {}, 0};
   }
+}
+
+std::string QueueMemory::text(const Record& record) {
+  const std::string text = fmt::format("change={} inode={}", wire::op_name(record.op), record.object.value);
+  const wire::NamePath where = made_at(record);
+  if (!where.start) return text;
+  return fmt::format("{} directory={} name={}", text, where.start.value,
+                     escape_controls(fmt::format("{}", log::Quoted{where.path})));
 }
 
 }  // namespace spate::client
