@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # git commits, clones by protocol and by links, collects garbage, merges, rebases, and makes a worktree. `git fsck` finds no fault.
 # needs: git
+# seconds: 600
 export GIT_CONFIG_GLOBAL=$local/config GIT_CONFIG_NOSYSTEM=1
 git config --global user.name n && git config --global user.email e@x && git config --global init.defaultBranch main
 git config --global safe.directory '*' && git config --global protocol.file.allow always

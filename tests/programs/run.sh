@@ -3,6 +3,7 @@
 # run.sh [quick] FRONTEND PROGRAM...: runs each PROGRAM.sh in a new folder of a file system of its own. FRONTEND is one of
 #   mount     in a mounted directory          preload   below `spate run`          local   in a local folder, for comparison
 #   gather    in a directory that is mounted with the option gather
+#   delegate  in a directory that is mounted with the options gather and delegate
 # quick: does only what takes a few seconds. A script sees $FRONTEND, $work (its folder and working directory), $local (an empty local folder), and the
 # functions of lib.sh.
 # MOUNT_OPTIONS: options of `spate mount`. KEEP: keeps the folder if a script fails.
@@ -13,7 +14,12 @@ export SPATE_SOURCE=${SPATE_SOURCE:-$(dirname "$(dirname "$here")")}
 if [ "${1:-}" = quick ]; then export QUICK=1; shift; fi
 mode=${1:-}
 frontend=$mode
-if [ "$mode" = gather ]; then frontend=mount; MOUNT_OPTIONS=${MOUNT_OPTIONS:+$MOUNT_OPTIONS,}gather; fi
+options=
+case $mode in
+  gather) options=gather ;;
+  delegate) options=gather,delegate ;;
+esac
+if [ -n "$options" ]; then frontend=mount; MOUNT_OPTIONS=${MOUNT_OPTIONS:+$MOUNT_OPTIONS,}$options; fi
 shift
 dir=$(mktemp -d)
 export HOME=$dir XDG_STATE_HOME=$dir/state SPATE_FS=$dir/fs TMPDIR=$dir
@@ -40,7 +46,7 @@ case $frontend in
     [ -r /dev/fuse ] && [ -w /dev/fuse ] || { echo "skipped: /dev/fuse cannot be used here"; exit 77; }
     ;;
   preload | local) ;;
-  *) sed -n '3,8s/^# \?//p' "$0" >&2; exit 2 ;;
+  *) sed -n '3,9s/^# \?//p' "$0" >&2; exit 2 ;;
 esac
 if [ "$frontend" != local ]; then "$spate" up -q --dir "$dir/fs" --port "$port" --io 2; fi
 case $frontend in
@@ -85,6 +91,10 @@ for name in "$@"; do
     *) echo "failed: $name on $mode (status $status)"; tail -n 40 "$dir/said"; failed=1 ;;
   esac
 done
-if [ "$mode" = gather ] && ! "$spate" mount --status "$dir/m" | grep -q '^gathered_writes [1-9]'; then echo "failed: nothing was gathered"; failed=1; fi
+did() { "$spate" mount --status "$dir/m" | grep -q "^$1 [1-9]" || { echo "failed: $1 is 0"; failed=1; }; }
+case $mode$ran in
+  gather1) did gathered_writes ;;
+  delegate1) did queued_changes ;;
+esac
 [ $failed = 0 ] || exit 1
 [ $ran = 1 ] || exit 77
