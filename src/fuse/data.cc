@@ -21,11 +21,12 @@ constexpr std::uint64_t kMaxCopyBytes = 1U << 30U;
 /// __FMODE_EXEC of the kernel's <linux/fs.h>: execve(2) opens the file.
 constexpr int kForExecve = 0x20;
 
-/// The servers see the mount of root as root, so the mount tells them when another user opens a file for writing.
+/// The servers see the mount of root as root, so the mount tells them when another user opens a file for writing, or
+/// truncates it.
 std::uint8_t by_user(std::uint8_t flags) {
   const CurrentRequest& current = CurrentRequest::of_this_thread();
   const bool for_user = current.mount().credential.uid == 0 && current.caller().uid != 0;
-  return for_user && (flags & wire::kOpenWrite) != 0 ? wire::kOpenByUser : 0;
+  return for_user && (flags & (wire::kOpenWrite | wire::kOpenTruncate)) != 0 ? wire::kOpenByUser : 0;
 }
 
 std::uint8_t open_flags(const Mount& mount, int flags) {
@@ -35,7 +36,7 @@ std::uint8_t open_flags(const Mount& mount, int flags) {
   if (access == O_WRONLY || access == O_RDWR) out |= wire::kOpenWrite;
   // Before the kernel keeps a part of a page as dirty, it reads the rest of that page.
   if (access == O_WRONLY && mount.options.cache == CacheMode::kWriteback) out |= wire::kOpenRead;
-  if ((flags & O_TRUNC) != 0 && access != O_RDONLY) out |= wire::kOpenTruncate;
+  if ((flags & O_TRUNC) != 0) out |= wire::kOpenTruncate;
   if ((flags & O_EXCL) != 0) out |= wire::kOpenExclusive;
   if ((flags & kForExecve) != 0) out |= wire::kOpenExecute;
   return out;

@@ -192,11 +192,11 @@ class Errors : public testing::Test {
     populate(pair.kernel());
     populate(pair.spate());
     pair.same_tree("the beginning");
-    beginning = dump(pair.kernel(), "/");
+    beginning = dump(pair.kernel(), "/", pair.kernel().root());
   }
   /// Restores the tree if a call has changed it.
   void restore() {
-    if (dump(pair.kernel(), "/") == beginning) return;
+    if (dump(pair.kernel(), "/", pair.kernel().root()) == beginning) return;
     for (Frontend* frontend : {&pair.kernel(), &pair.spate()}) {
       wipe(*frontend, "/");
       populate(*frontend);

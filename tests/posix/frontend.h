@@ -67,8 +67,11 @@ Outcome told(const struct stat& st);
 std::string place_of_oracle();
 bool is_ext4(const std::string& folder);
 
-/// Null, and the reason is printed, when no temporary folder can be made.
+/// Calls of the kernel in a new folder at place_of_oracle(), which the destructor removes. Throws when it cannot be
+/// made.
 std::unique_ptr<Frontend> make_kernel_frontend();
+/// The same in a folder that exists, which stays.
+std::unique_ptr<Frontend> make_kernel_frontend(std::string folder);
 /// `root`: root() of the kernel's front end.
 std::unique_ptr<Frontend> make_spate_frontend(const std::string& root, std::uint64_t seed);
 

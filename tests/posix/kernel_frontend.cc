@@ -23,14 +23,11 @@ Outcome outcome(std::int64_t result) { return {result < 0 ? -errno : result}; }
 
 class KernelFrontend final : public Frontend {
  public:
-  KernelFrontend() {
-    root_ = place_of_oracle() + "/spate-posix-XXXXXX";
-    if (::mkdtemp(root_.data()) == nullptr) throw std::runtime_error("no temporary folder");
-    old_umask_ = ::umask(0);
-  }
+  KernelFrontend(std::string root, bool removes) : root_(std::move(root)), removes_(removes), old_umask_(::umask(0)) {}
   ~KernelFrontend() override {
     for (const auto& [fd, kernel] : files_) ::close(kernel);
     ::umask(old_umask_);
+    if (!removes_) return;
     std::error_code ignored;
     std::filesystem::remove_all(root_, ignored);
   }
@@ -152,8 +149,9 @@ class KernelFrontend final : public Frontend {
     return n < 0 ? outcome(-1) : Outcome{n, data.substr(0, static_cast<std::size_t>(n))};
   }
 
-  std::string root_;
-  mode_t old_umask_ = 0;
+  const std::string root_;
+  const bool removes_;
+  const mode_t old_umask_;
   std::map<int, int> files_;
 };
 
@@ -187,6 +185,14 @@ bool is_ext4(const std::string& folder) {
   return ::statfs(folder.c_str(), &st) == 0 && st.f_type == kMagic;
 }
 
-std::unique_ptr<Frontend> make_kernel_frontend() { return std::make_unique<KernelFrontend>(); }
+std::unique_ptr<Frontend> make_kernel_frontend() {
+  std::string root = place_of_oracle() + "/spate-posix-XXXXXX";
+  if (::mkdtemp(root.data()) == nullptr) throw std::runtime_error("no temporary folder");
+  return std::make_unique<KernelFrontend>(std::move(root), true);
+}
+
+std::unique_ptr<Frontend> make_kernel_frontend(std::string folder) {
+  return std::make_unique<KernelFrontend>(std::move(folder), false);
+}
 
 }  // namespace spate::posix_test

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <sstream>
 
 namespace spate::posix_test {
@@ -33,20 +34,34 @@ constexpr int kDirectoryType = 4;  // DT_DIR
 constexpr int kFileType = 8;       // DT_REG
 constexpr int kLinkType = 10;      // DT_LNK
 
+/// The bytes, where each run of one byte is written as the byte in hexadecimal and its length.
+std::string runs(const std::string& bytes) {
+  std::ostringstream out;
+  for (std::size_t at = 0; at < bytes.size();) {
+    const std::size_t end = std::min(bytes.find_first_not_of(bytes[at], at), bytes.size());
+    out << ' ' << std::hex << int{static_cast<unsigned char>(bytes[at])} << '*' << std::dec << end - at;
+    at = end;
+  }
+  return out.str();
+}
+
 }  // namespace
 
-std::string dump(Frontend& frontend, const std::string& directory) {
+std::string dump(Frontend& frontend, const std::string& directory, const std::string& root) {
   std::string text;
   for (const Name& name : names_in(frontend, directory)) {
     text += name.path + " " + describe(frontend.stat(name.path, false));
-    if (name.type == kLinkType) text += " -> " + frontend.readlink(name.path).text;
+    if (name.type == kLinkType) {
+      const std::string target = frontend.readlink(name.path).text;
+      text += " -> " + (target.starts_with(root) ? "ROOT" + target.substr(root.size()) : target);
+    }
     if (name.type == kFileType) {
       const Outcome fd = frontend.open(name.path, O_RDONLY, 0);
-      text += " = " + frontend.pread(static_cast<int>(fd.number), 1U << 20U, 0).text;
+      text += " =" + runs(frontend.pread(static_cast<int>(fd.number), 1U << 20U, 0).text);
       frontend.close(static_cast<int>(fd.number));
     }
     text += "\n";
-    if (name.type == kDirectoryType) text += dump(frontend, name.path);
+    if (name.type == kDirectoryType) text += dump(frontend, name.path, root);
   }
   return text;
 }
