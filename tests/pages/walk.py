@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Follows a page of docs/ to the letter, in a copy of the tree that is removed afterwards.
 
-    walk.py PAGE...       paths below SPATE_SOURCE, as docs/adding-a-distribution.md
+    walk.py PAGE...            paths below SPATE_SOURCE, as docs/adding-a-distribution.md
+    walk.py --places PAGE...   runs no commands: shows in a second that each place in a file is there
 
 What a page asks for stands behind the language of its fenced blocks:
     file=PATH                  the block is the whole of a new file
@@ -27,9 +28,13 @@ class Wrong(Exception):
     pass
 
 
-def copy_of_tree(source, target):
+def tracked(source):
     listed = subprocess.run(["git", "-C", source, "ls-files", "-z"], check=True, capture_output=True).stdout
-    for name in listed.decode().split("\0"):
+    return listed.decode().split("\0")
+
+
+def copy_of_files(source, target, names):
+    for name in names:
         path = os.path.join(source, name)
         if not name or not os.path.lexists(path):
             continue
@@ -68,32 +73,36 @@ def run(tree, commands):
         raise Wrong("these commands failed")
 
 
-def walk(source, page):
+def walk(source, page, places_only):
     with open(os.path.join(source, page)) as there:
         blocks = FENCE.findall(there.read())
     walks = [block for _, info, block in blocks if info == "walk"]
     if not walks:
         raise Wrong("no block says what to run")
+    places = [PLACE.match(info) for _, info, _ in blocks]
     with tempfile.TemporaryDirectory(prefix="spate-page-") as tree:
-        copy_of_tree(source, tree)
-        for _, info, block in blocks:
-            where = PLACE.match(info)
+        copy_of_files(source, tree, {where[1] for where in places if where} if places_only else tracked(source))
+        for (_, info, block), where in zip(blocks, places):
             if where:
                 place(tree, *where.groups(), block)
-            elif info == "walk":
-                run(tree, block)
-            else:
+            elif info != "walk":
                 raise Wrong("not understood: %r" % info)
+            elif not places_only:
+                run(tree, block)
 
 
 def main():
-    if len(sys.argv) < 2:
+    pages = sys.argv[1:]
+    places_only = pages[:1] == ["--places"]
+    if places_only:
+        pages = pages[1:]
+    if not pages:
         sys.exit(__doc__)
     source = os.environ.get("SPATE_SOURCE") or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    for page in sys.argv[1:]:
+    for page in pages:
         print("== %s" % page, flush=True)
         try:
-            walk(source, page)
+            walk(source, page, places_only)
         except Wrong as wrong:
             sys.exit("FAILED: %s: %s" % (page, wrong))
     print("ok")
