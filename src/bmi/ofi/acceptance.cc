@@ -39,9 +39,8 @@ Peer* Acceptance::unauthenticated_peer(Endpoint& endpoint, const Hello& hello) {
     refuse(endpoint, hello, Errc::kBusy);
     return nullptr;
   }
-  Peer& peer = state_.add_peer();
+  Peer& peer = state_.unauthenticated_peer(hello.link, endpoint.context);
   peer.admit_by = state_.clock.now() + std::chrono::milliseconds(state_.options->unauthenticated.deadline_ms);
-  state_.came_in(peer, hello.link, endpoint.context, true);
   // The source is the address that the hello states, without the port. It cannot be false, since the answer must reach
   // the peer there.
   const std::string address = endpoint.wire->text_of(hello.address);
@@ -56,22 +55,15 @@ Peer* Acceptance::unauthenticated_peer(Endpoint& endpoint, const Hello& hello) {
 
 Peer* Acceptance::returning_peer(Endpoint& endpoint, const Hello& hello) {
   if (Peer* known = state_.peers.inbound(hello.link)) {
-    Peer& peer = *known;
-    if (said_before(peer, hello)) return nullptr;
+    if (said_before(*known, hello)) return nullptr;
     // Reads of the peer's last session are still in flight on another endpoint, so the peer has to try again.
-    if (peer.wire != endpoint.wire.get() && peer.grace_of_reads() != MonoTime::never()) return nullptr;
-    sessions_.lose_peer(peer, Errc::kConnectionLost);  // the peer has a new session, so the old one is dead
-    state_.peers.came_back(peer);
-    return &peer;
-  }
-  if (state_.peers.inbound_connected() >= state_.ofi_options.inbound_limit) {
+    if (known->wire != endpoint.wire.get() && known->grace_of_reads() != MonoTime::never()) return nullptr;
+  } else if (state_.peers.inbound_connected() >= state_.ofi_options.inbound_limit) {
     state_.peer_log.peer_dropped("a caller", "too many peers");
     refuse(endpoint, hello, Errc::kBusy);
     return nullptr;
   }
-  Peer& peer = state_.add_peer();
-  state_.came_in(peer, hello.link, endpoint.context, false);
-  return &peer;
+  return &state_.returning_peer(hello.link, endpoint.context, sessions_);
 }
 
 void Acceptance::refuse(Endpoint& endpoint, const Hello& hello, Errc status) {

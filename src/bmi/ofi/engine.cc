@@ -74,8 +74,7 @@ void Engine::complete(const Peer& peer, PeerState& state) {
 
 void Engine::admitted(Peer& peer) {
   state_.unauthenticated_peers.remove(&peer);
-  // The same process has come back; this is its earlier connection.
-  if (Peer* before = state_.peers.set_inbound(peer)) lose_peer(*before, Errc::kConnectionLost);
+  state_.admitted(peer, sessions_);
 }
 
 bool Engine::send_at_once(const Post& post, bool unexpected) {

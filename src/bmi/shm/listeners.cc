@@ -116,8 +116,7 @@ bool Listeners::lets_in(Link& link, const Packet& packet, Welcome& welcome, Hell
 void Listeners::refuse(Link& link, const Welcome& welcome) { (void)send_packet(link.socket(), encode(welcome), {}); }
 
 Peer& Listeners::unauthenticated_peer(Link& link, const Hello& hello) {
-  Peer& peer = state_.add_peer();
-  state_.came_in(peer, hello.link, link.context, true);
+  Peer& peer = state_.unauthenticated_peer(hello.link, link.context);
   links_.deadlines().set(link,
                          link.accepted_at + std::chrono::milliseconds(state_.options->unauthenticated.deadline_ms));
   return peer;
@@ -126,14 +125,7 @@ Peer& Listeners::unauthenticated_peer(Link& link, const Hello& hello) {
 Peer& Listeners::returning_peer(Link& link, const Hello& hello) {
   state_.unauthenticated_peers.remove(&link);
   links_.deadlines().clear(link);
-  if (Peer* known = state_.peers.inbound(hello.link)) {
-    links_.lose_peer(*known, Errc::kConnectionLost);  // the peer has a new link, so the old one is dead
-    state_.peers.came_back(*known);
-    return *known;
-  }
-  Peer& peer = state_.add_peer();
-  state_.came_in(peer, hello.link, link.context, false);
-  return peer;
+  return state_.returning_peer(hello.link, link.context, links_);
 }
 
 bool Listeners::welcome_peer(Link& link, const Hello& hello, Welcome welcome, UniqueFd bell) {
@@ -171,8 +163,7 @@ bool Listeners::welcome_peer(Link& link, const Hello& hello, Welcome welcome, Un
 void Listeners::admitted(Peer& peer) {
   state_.unauthenticated_peers.remove(peer.link);
   links_.deadlines().clear(*peer.link);
-  // The same process has come back; this is its earlier link.
-  if (Peer* before = state_.peers.set_inbound(peer)) links_.lose_peer(*before, Errc::kConnectionLost);
+  state_.admitted(peer, links_);
   peer.widen();
 }
 

@@ -70,8 +70,7 @@ bool Listeners::on_hello(Connection& connection, const std::byte* bytes) {
 }
 
 Peer& Listeners::unauthenticated_peer(Connection& connection, const Hello& hello) {
-  Peer& peer = state_.add_peer();
-  state_.came_in(peer, hello.link, connection.context, true);
+  Peer& peer = state_.unauthenticated_peer(hello.link, connection.context);
   connections_.set_deadline(connection, connection.accepted_at +
                                             std::chrono::milliseconds(state_.options->unauthenticated.deadline_ms) -
                                             state_.clock.now());
@@ -81,14 +80,7 @@ Peer& Listeners::unauthenticated_peer(Connection& connection, const Hello& hello
 Peer& Listeners::returning_peer(Connection& connection, const Hello& hello) {
   state_.unauthenticated_peers.remove(&connection);
   connections_.deadlines().clear(connection);
-  if (Peer* known = state_.peers.inbound(hello.link)) {
-    connections_.lose_peer(*known, Errc::kConnectionLost);  // the peer has a new connection, so the old ones are dead
-    state_.peers.came_back(*known);
-    return *known;
-  }
-  Peer& peer = state_.add_peer();
-  state_.came_in(peer, hello.link, connection.context, false);
-  return peer;
+  return state_.returning_peer(hello.link, connection.context, connections_);
 }
 
 bool Listeners::accept_control(Connection& connection, const Hello& hello) {
@@ -178,8 +170,7 @@ void Listeners::admitted(Peer& peer) {
   Connection& connection = *peer.channels[0].connection;
   state_.unauthenticated_peers.remove(&connection);
   connections_.deadlines().clear(connection);
-  // The same process has come back; these are its earlier connections.
-  if (Peer* before = state_.peers.set_inbound(peer)) connections_.lose_peer(*before, Errc::kConnectionLost);
+  state_.admitted(peer, connections_);
 }
 
 }  // namespace spate::bmi::tcp

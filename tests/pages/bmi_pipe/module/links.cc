@@ -141,13 +141,8 @@ void Links::on_hello(Link& link, const Hello& hello) {
   peer.connected(hello.limits);
 }
 
-/// The unauthenticated peer is a separate peer until it is admitted. Otherwise a process that has learnt a link's id
-/// could replace another peer.
 Peer& Links::unauthenticated_peer(Link& link, const Hello& hello) {
-  Peer& peer = state_.add_peer();
-  peer.unauthenticated = true;
-  peer.came_in(hello.link, link.context);
-  state_.outbox.inbound(peer);
+  Peer& peer = state_.unauthenticated_peer(hello.link, link.context);
   deadlines_.set(link, link.accepted_at + milliseconds(state_.options->unauthenticated.deadline_ms));
   return peer;
 }
@@ -155,23 +150,13 @@ Peer& Links::unauthenticated_peer(Link& link, const Hello& hello) {
 Peer& Links::returning_peer(Link& link, const Hello& hello) {
   state_.unauthenticated_peers.remove(&link);
   deadlines_.clear(link);
-  if (Peer* known = state_.peers.inbound(hello.link)) {
-    lose_peer(*known, Errc::kConnectionLost);  // the peer has a new link, so the old one is dead
-    state_.peers.came_back(*known);
-    return *known;
-  }
-  Peer& peer = state_.add_peer();
-  peer.came_in(hello.link, link.context);
-  state_.peers.set_inbound(peer);
-  state_.outbox.inbound(peer);
-  return peer;
+  return state_.returning_peer(hello.link, link.context, *this);
 }
 
 void Links::admitted(Peer& peer) {
   state_.unauthenticated_peers.remove(peer.link);
   deadlines_.clear(*peer.link);
-  // The same process has come back; this is its earlier link.
-  if (Peer* before = state_.peers.set_inbound(peer)) lose_peer(*before, Errc::kConnectionLost);
+  state_.admitted(peer, *this);
 }
 
 // --- turns ---

@@ -11,27 +11,14 @@
 #include "bmi/pipe/peer.h"
 #include "bmi/protocol/acceptor.h"
 #include "bmi/protocol/event_set.h"
-#include "bmi/protocol/peer_log.h"
 #include "bmi/protocol/shared_state.h"
 #include "bmi/protocol/wake_timer.h"
-#include "bmi/unauthenticated_peers.h"
 
 namespace spate::bmi::pipe {
 
 /// The state that the parts of the module share; see protocol::SharedState.
-struct State : protocol::SharedState<Peer> {
-  State(const Clock& its_clock, PeerHost& its_host)
-      : clock(its_clock), host(its_host), peer_log(its_clock, "bmi/pipe") {}
-
-  Peer& add_peer() {
-    return peers.add([this](PeerId id) { return std::make_unique<Peer>(host, *this, id, random.next()); });
-  }
-
-  const Clock& clock;
-  PeerHost& host;
-  SystemRandom random;
-  UnauthenticatedPeers<Link*> unauthenticated_peers;  // links that have sent no hello, or whose peer is not admitted
-  protocol::PeerLog peer_log;
+struct State : protocol::SharedState<Peer, PeerHost, Link*> {
+  State(const Clock& its_clock, PeerHost& its_host) : SharedState(its_clock, its_host, "bmi/pipe") {}
 };
 
 struct Listener : Source {
