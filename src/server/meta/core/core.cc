@@ -256,7 +256,7 @@ job::Task<Result<Bytes>> MetaCore::run_changes(Operation& operation, ByteView re
       if (!result) operation.begin();  // drops everything that it has put
       if (auto answer = operation.deferred().take_answer()) result = *std::move(answer);
       if (has_slot(call)) parts_.answers->remember(operation.store(), call, result, operation.deferred().truncates());
-      operation.meet_touched();
+      operation.met().meet_all(operation.changes().touched().objects);
       if (!operation.met().empty()) {
         SPATE_CO_TRY(std::ignore, co_await recall_met(operation));
         continue;

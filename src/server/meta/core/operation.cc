@@ -20,6 +20,7 @@ Operation::Operation(MetaCore& core, const OperationParts& parts, rpc::Call& cal
       parts_(parts),
       call_(call),
       kind_(kind),
+      met_(*this, parts.meta),
       confinement_(call.peer->is_confined() ? std::make_unique<Confinement>(call) : nullptr),
       locks_(parts.locks),
       incarnation_(call.peer->incarnation),
@@ -32,31 +33,8 @@ void Operation::begin() {
   if (confinement_ != nullptr) confinement_->begin();
   store_.reset();
   store_.emplace(parts_.store.begin());
-  began_ = parts_.store.executor().clock().wall();
-  now_ = began_;
-  happened_ = false;
-  given_ = Handle();
-  met_.clear();
-  const Leases* const leases = parts_.meta.leases;
-  may_meet_ = leases != nullptr && leases->delegates();
-  if (may_meet_) ends_ = leases->ends_of_delegations();
-}
-
-bool Operation::is_met(Handle object) {
-  if (!parts_.meta.leases->meets(*this, object, ends_)) return false;
-  if (std::ranges::find(met_, object) == met_.end()) met_.push_back(object);
-  return true;
-}
-
-/// A directory may have been delegated after the run has read it.
-void Operation::meet_touched() {
-  if (!may_meet_) return;
-  for (const Handle object : changes_.touched().objects) meet(object);
-}
-
-void Operation::happens_at(std::optional<WallTime> when) {
-  happened_ = when.has_value();
-  now_ = std::min(when.value_or(began_), began_);
+  made_.begin(parts_.store.executor().clock().wall());
+  met_.begin();
 }
 
 void Operation::put_raw(ByteView key, ByteView value) {
@@ -73,7 +51,7 @@ void Operation::erase(ByteView key) {
 
 job::Task<Result<InodeRecord>> Operation::inode(Handle handle, trove::ReadMode mode, Reach reach) {
   SPATE_CO_TRY(auto found, co_await get<InodeRecord>(inode_key(handle), mode));
-  if (meet(handle)) co_return Errc::kConflict;
+  if (met_.meet(handle)) co_return Errc::kConflict;
   if (!found) co_return Errc::kStaleHandle;
   if (confinement_ != nullptr) {
     SPATE_CO_TRY(std::ignore, co_await confinement_->admit(store(), *found, reach));
@@ -87,7 +65,7 @@ job::Task<Result<InodeRecord>> Operation::inode(Handle handle, trove::ReadMode m
 job::Task<Result<std::optional<EntryRecord>>> Operation::entry(Handle directory, std::string name,
                                                                trove::ReadMode mode) {
   const std::uint64_t hash = parts_.name_hash(name);
-  if (meet(directory)) co_return Errc::kConflict;
+  if (met_.meet(directory)) co_return Errc::kConflict;
   const StoreKey key = entry_key(directory, hash, name);
   std::optional<EntryRecord> found;
   if (parts_.name_filter.never_had(directory, hash)) {

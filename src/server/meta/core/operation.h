@@ -3,7 +3,6 @@
 // operation table.
 #pragma once
 
-#include <algorithm>
 #include <any>
 #include <memory>
 #include <optional>
@@ -17,6 +16,8 @@
 #include "server/meta/core/confinement.h"
 #include "server/meta/core/deferred_by_run.h"
 #include "server/meta/core/directory_locks.h"
+#include "server/meta/core/made_at_client.h"
+#include "server/meta/core/met_by_run.h"
 #include "server/meta/core/read_record.h"
 #include "server/meta/core/touched_by_run.h"
 #include "server/meta/store/keys.h"
@@ -71,17 +72,9 @@ class Operation {
   const Credential& who() const { return call_.peer->credential; }
   Kind kind() const { return kind_; }
   /// File-system time of this run: the operation stores it as "now".
-  WallTime now() const { return now_; }
-  /// The next change of this run was made at the client at this time: it becomes now(), unless it has not come yet.
-  /// Nothing: it is made now.
-  void happens_at(std::optional<WallTime> when);
-  /// Such a change came after what happened at this time.
-  void happens_after(WallTime earlier) {
-    if (happened_) now_ = std::max(now_, std::min(earlier, began_));
-  }
-  /// The next object that this run makes gets this handle, which nothing has had; 0: any one.
-  void give_handle(Handle handle) { given_ = handle; }
-  Handle take_given() { return std::exchange(given_, Handle()); }
+  WallTime now() const { return made_.now(); }
+  /// The time and the handle that the client has given to the change.
+  MadeAtClient& made_at_client() { return made_; }
   job::Transaction& store() { return *store_; }
 
   /// read_record() of this run's transaction. Reads are checked in a change unless `mode` says otherwise.
@@ -130,11 +123,8 @@ class Operation {
   /// The run opens a file for reading that somebody may be writing: before the reply, others send what they have
   /// gathered for it.
   void open_for_reading(Handle file) { changes_.note_reader(file); }
-  /// Whether changes of the object may be queued at another session. Then nothing that this run has read counts: it
-  /// ends as a conflict does, and the operation runs again when that session has sent what it has queued.
-  bool meet(Handle object) { return may_meet_ && is_met(object); }
-  /// The objects of meet(), of this run.
-  const std::vector<Handle>& met() const { return met_; }
+  MetByRun& met() { return met_; }
+  const MetByRun& met() const { return met_; }
   /// Marks everything that this run touches as being changed until the operation has ended.
   void begin_changes();
   /// From now on, records each name that is looked up, and the object it leads to, in `trail`; null: nowhere.
@@ -155,20 +145,13 @@ class Operation {
   friend class MetaCore;
   void begin();
   void end_changes(bool committed);
-  void meet_touched();
-  bool is_met(Handle object);
 
   MetaCore& core_;
   const OperationParts parts_;
   rpc::Call& call_;
   const Kind kind_;
-  WallTime began_;         // this run, in file-system time
-  WallTime now_;           // began_, or earlier
-  bool happened_ = false;  // see happens_at()
-  Handle given_;
-  bool may_meet_ = false;
-  std::uint64_t ends_ = 0;  // of delegations, when the run began
-  std::vector<Handle> met_;
+  MadeAtClient made_;
+  MetByRun met_;
   std::optional<job::Transaction> store_;
   std::unique_ptr<Confinement> confinement_;
   LockSet locks_;

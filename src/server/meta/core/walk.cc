@@ -178,7 +178,7 @@ job::Task<Result<NamedEntry>> entry_for_change(Operation& operation, PathEnd pla
   SPATE_CO_TRY(std::ignore, operation.lock({place.directory}));
   NamedEntry named;
   SPATE_CO_TRY(named.directory, co_await operation.inode(place.directory));
-  operation.happens_after(named.directory.attributes.mtime);
+  operation.made_at_client().not_before(named.directory.attributes.mtime);
   SPATE_CO_TRY(std::ignore, check_searchable(operation.who(), named.directory));
   SPATE_CO_TRY(named.entry, co_await operation.entry(place.directory, std::move(place.name)));
   co_return named;

@@ -89,7 +89,7 @@ std::optional<MonoTime> LeaseManager::delegates_until(const Operation& operation
     if (now >= patience_end_) end_delegators();
     until = now >= patience_end_ ? now + lease() : patience_end_;
   }
-  for (const Handle object : operation.met()) {
+  for (const Handle object : operation.met().objects()) {
     const auto holder = table_.delegate_of(object);
     if (!holder || *holder == operation.call().header.client) continue;
     LeaseTable::Lease& lease = table_.of(object)->at(*holder);

@@ -85,7 +85,7 @@ job::Task<Result<InodeRecord>> make_object(Operation& operation, const InodeReco
     a.link_count = 2;
     object.hints = directory.hints;
   }
-  a.handle = operation.take_given();
+  a.handle = operation.made_at_client().take_handle();
   if (a.handle) {
     SPATE_CO_TRY(std::ignore, operation.core().check_space());
   } else {

@@ -180,11 +180,9 @@ class QueuedRun {
   }
 
   job::Task<Result<Bytes>> run(const wire::QueuedChange& change) {
-    operation_.happens_at(change.at);
-    operation_.give_handle(change.handle);
+    operation_.made_at_client().next(change.at, change.handle);
     auto result = co_await queueable_body_of(change.op)(operation_, change.body);
-    operation_.give_handle({});
-    operation_.happens_at({});
+    operation_.made_at_client().next(std::nullopt, Handle());
     co_return result;
   }
 

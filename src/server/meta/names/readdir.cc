@@ -100,7 +100,7 @@ job::Task<Result<void>> read_inodes(Operation& operation, Batch& batch) {
   std::vector<Handle> handles;
   for (const wire::DirectoryEntry& entry : batch.entries) {
     handles.push_back(entry.handle);
-    operation.meet(entry.handle);
+    operation.met().meet(entry.handle);
   }
   if (!operation.met().empty()) co_return Errc::kConflict;  // all of them are recalled together
   std::sort(handles.begin(), handles.end());

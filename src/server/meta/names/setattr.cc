@@ -97,7 +97,7 @@ void set_times(Attributes& a, WallTime now, const wire::SetattrRequest& request)
 Outcome<wire::SetattrReply> setattr(Operation& operation, const wire::SetattrRequest& request) {
   SPATE_CO_TRY(std::ignore, check_form(request));
   SPATE_CO_TRY(InodeRecord object, co_await walk(operation, request.where));
-  operation.happens_after(object.attributes.ctime);
+  operation.made_at_client().not_before(object.attributes.ctime);
   const Credential& who = operation.who();
   const Attributes before = object.attributes;
   SPATE_CO_TRY(std::ignore, check_owner_change(who, before, request));

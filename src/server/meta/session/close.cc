@@ -85,7 +85,7 @@ Outcome<wire::CloseReply> close(Operation& operation, const wire::CloseRequest& 
   }
   SPATE_CO_TRY(std::ignore, co_await operation.core().parts().opens->drop(operation, request.handle, request.rights));
   SPATE_CO_TRY(InodeRecord inode, co_await operation.inode(request.handle));
-  operation.happens_after(inode.attributes.ctime);
+  operation.made_at_client().not_before(inode.attributes.ctime);
   if (writes) end_writing(operation, inode, request, opens);
   const bool may_set = !operation.call().peer->reads_only();
   if (sets_anything(request)) {
