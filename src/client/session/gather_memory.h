@@ -14,6 +14,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/result.h"
+#include "client/session/inherited_memory.h"
 #include "model/ids.h"
 
 namespace spate::client {
@@ -45,7 +46,6 @@ class GatherMemory {
   /// Maps the memory behind `fd`. If it is empty, makes `pieces` pieces; else there are as many as before. Negative:
   /// memory of this process alone. kVersionMismatch: of another version.
   static Result<std::unique_ptr<GatherMemory>> open(int fd, std::size_t pieces);
-  ~GatherMemory();
   GatherMemory(const GatherMemory&) = delete;
   GatherMemory& operator=(const GatherMemory&) = delete;
 
@@ -73,11 +73,10 @@ class GatherMemory {
 
  private:
   struct Header;
-  static Result<std::size_t> prepare(int fd, std::size_t pieces);
-  GatherMemory(std::byte* memory, std::size_t count);
+  explicit GatherMemory(InheritedMemory memory);
   std::byte* data_of(const Piece& piece) const;
 
-  std::byte* const memory_;
+  const InheritedMemory memory_;
   Header& header_;
   Piece* const pieces_;
   const std::size_t count_;

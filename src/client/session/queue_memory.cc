@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/session/queue_memory.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cerrno>
 #include <cstring>
 
 #include "base/check.h"
@@ -20,8 +14,8 @@
 namespace spate::client {
 namespace {
 
-constexpr std::uint64_t kQueueMagic = 0x65756575'51475053;
-constexpr std::uint64_t kQueueVersion = 1;
+constexpr std::string_view kQueueName = "memory for queued changes";
+constexpr MemoryMark kQueueMark{0x65756575'51475053, 1};
 /// The header lies in front of the ring.
 constexpr std::size_t kQueueFrontBytes = 65536;
 constexpr std::size_t kMostRanges = 2;
@@ -29,17 +23,6 @@ constexpr std::size_t kMostCalls = 1024;
 
 void publish(std::uint64_t& word, std::uint64_t value) {
   std::atomic_ref(word).store(value, std::memory_order_release);
-}
-
-/// All pages of the memory, now: a write into memory that cannot be had would kill the process.
-Result<std::size_t> make_queue_pages(int fd, std::size_t bytes) {
-  struct stat state{};
-  if (::fstat(fd, &state) != 0) return errno_error(errno, "memory for queued changes");
-  if (state.st_size != 0) return static_cast<std::size_t>(state.st_size);
-  const int failed = ::posix_fallocate(fd, 0, static_cast<off_t>(bytes));
-  if (failed != 0) return errno_error(failed, "memory for queued changes");
-  std::ignore = ::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);  // not for memory that allows no seals
-  return bytes;
 }
 
 template <typename Request>
@@ -71,8 +54,7 @@ struct QueueMemory::CallSlot {
 
 /// The records lie between `begin` and `end`, which only grow; a place in the ring is the remainder.
 struct QueueMemory::Header {
-  std::uint64_t magic = 0;
-  std::uint64_t version = 0;
+  MemoryMark mark;
   std::uint64_t owner_known = 0;  // stored last by begin(): what follows belongs to the owner
   std::uint64_t client = 0;
   std::uint64_t epoch = 0;
@@ -87,38 +69,19 @@ struct QueueMemory::Header {
 
 Result<std::unique_ptr<QueueMemory>> QueueMemory::open(int fd, std::size_t bytes) {
   static_assert(sizeof(Header) <= kQueueFrontBytes);
-  SPATE_CHECK(bytes > kQueueFrontBytes);
-  std::size_t size = bytes;
-  if (fd >= 0) {
-    SPATE_TRY(size, make_queue_pages(fd, bytes));
-  }
-  const int flags = fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
-  void* const memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, flags, fd, 0);
-  if (memory == MAP_FAILED) return errno_error(errno, "map the memory for queued changes");
-  std::ignore = ::madvise(memory, size, MADV_DONTDUMP);
-  auto& header = *static_cast<Header*>(memory);
-  if (size > kQueueFrontBytes && header.magic == 0) {
-    header.version = kQueueVersion;
-    publish(header.magic, kQueueMagic);
-  }
-  const bool known = size > kQueueFrontBytes && header.magic == kQueueMagic && header.version == kQueueVersion;
-  if (!known) {
-    ::munmap(memory, size);
-    return Error(Errc::kVersionMismatch, "the memory for queued changes is of another version of Spate");
-  }
-  std::unique_ptr<QueueMemory> queue(new QueueMemory(static_cast<std::byte*>(memory), size));
+  SPATE_TRY(auto memory, InheritedMemory::open(fd, bytes, kQueueFrontBytes + 1, kQueueName));
+  if (memory.mark().magic == 0) memory.set_mark(kQueueMark);
+  if (memory.mark() != kQueueMark) return InheritedMemory::of_another_version(kQueueName);
+  std::unique_ptr<QueueMemory> queue(new QueueMemory(std::move(memory)));
   queue->load();
   return queue;
 }
 
-QueueMemory::QueueMemory(std::byte* memory, std::size_t bytes)
-    : memory_(memory),
-      bytes_(bytes),
-      header_(*reinterpret_cast<Header*>(memory)),
-      ring_(memory + kQueueFrontBytes),
-      capacity_(bytes - kQueueFrontBytes) {}
-
-QueueMemory::~QueueMemory() { ::munmap(memory_, bytes_); }
+QueueMemory::QueueMemory(InheritedMemory memory)
+    : memory_(std::move(memory)),
+      header_(*reinterpret_cast<Header*>(memory_.data())),
+      ring_(memory_.data() + kQueueFrontBytes),
+      capacity_(memory_.size() - kQueueFrontBytes) {}
 
 void QueueMemory::load() {
   index_calls();

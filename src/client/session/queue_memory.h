@@ -14,6 +14,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/result.h"
+#include "client/session/inherited_memory.h"
 #include "model/ids.h"
 #include "wire/messages.h"
 
@@ -56,7 +57,6 @@ class QueueMemory {
   /// Maps the memory behind `fd`, and initialises it if it is empty. Negative: memory of this process alone.
   /// kVersionMismatch: of another version. kCorrupt.
   static Result<std::unique_ptr<QueueMemory>> open(int fd, std::size_t bytes = kBytes);
-  ~QueueMemory();
   QueueMemory(const QueueMemory&) = delete;
   QueueMemory& operator=(const QueueMemory&) = delete;
 
@@ -101,15 +101,14 @@ class QueueMemory {
   struct Header;
   struct Front;
   struct CallSlot;
-  QueueMemory(std::byte* memory, std::size_t bytes);
+  explicit QueueMemory(InheritedMemory memory);
   void load();
   void put(std::uint64_t at, const void* from, std::size_t size);
   void get(std::uint64_t at, void* to, std::size_t size) const;
   Front front_at(std::uint64_t at) const;
   void index_calls();
 
-  std::byte* const memory_;
-  const std::size_t bytes_;
+  const InheritedMemory memory_;
   Header& header_;
   std::byte* const ring_;
   const std::uint64_t capacity_;

@@ -103,6 +103,19 @@ class MetaDelegations : public QueueTest {
     return *asks->result;
   }
 
+  /// `b` looks up `d` and stays alive, for at most 100 seconds, and finds it. After each second,
+  /// `meanwhile(waited, found)`.
+  template <typename Meanwhile>
+  void looks_up_d(TestClient& b, Meanwhile meanwhile) {
+    auto looks = begin_by<wire::ObjectReply>(b, lookup("d"));
+    for (int i = 1; i <= 100 && !looks->result; ++i) {
+      wait(seconds(1));
+      ASSERT_OK(keep_alive(b));
+      meanwhile(seconds(i), looks->result.has_value());
+    }
+    EXPECT_OK(looks->result);
+  }
+
   std::uint64_t last_event = 0;
   int count = 0;
 };
