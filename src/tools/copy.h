@@ -35,7 +35,7 @@ struct CopyState {
 
 /// State that the coroutines of one `spate cp` share. Outlives them.
 struct CopyRun {
-  bool recursive = false;  // directories, with everything below
+  bool recursive = false;  // directories, with everything below, and links as links; else links are followed
   bool keep = false;       // keep existing files
   bool update = false;     // keep an existing file if its size and time are the same
   bool dry = false;        // make nothing, only print
@@ -71,7 +71,8 @@ inline std::size_t weight_of(std::uint64_t bytes) { return bytes <= (64U << 10U)
 // root copies owners, too. Existing objects get these attributes, too. A directory replaces nothing but a directory,
 // and nothing else replaces a directory. Errors go to run.errors. A file whose data did not all arrive keeps the time
 // of the attempt, so that its size and time do not make it look complete. Below a destination no symbolic link is
-// followed, not even one that the copy has made: a file replaces it. Setuid and setgid are kept only if user and group
+// followed, not even one that the copy has made: a file replaces it. A source that is a link is followed unless
+// run.recursive. Setuid and setgid are kept only if user and group
 // are. `list` and `run` outlive the task.
 
 /// Copies into the file system.
@@ -83,8 +84,11 @@ job::Task<void> copy_within(client::Client& client, const CopyList& list, CopyRu
 
 /// Adds the files that will be copied to the totals of `progress`, which may grow meanwhile. Files that cannot be
 /// examined do not count.
-job::Task<void> count_local(job::Executor& executor, std::string path, Progress& progress, job::StopToken stop);
-job::Task<void> count_remote(client::Client& client, std::string path, Progress& progress, job::StopToken stop);
+/// `follow`: whether `path` may be a link to what is copied.
+job::Task<void> count_local(job::Executor& executor, std::string path, bool follow, Progress& progress,
+                            job::StopToken stop);
+job::Task<void> count_remote(client::Client& client, std::string path, bool follow, Progress& progress,
+                             job::StopToken stop);
 
 /// Copies everything from a local descriptor to an open file, with several requests at once. Yields the bytes.
 /// `sparse`: `fd` is a regular file at its beginning; its holes are left out, and the file gets its size.

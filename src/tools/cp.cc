@@ -89,12 +89,14 @@ job::Task<void> show_progress(job::Executor& executor, const Progress& progress,
 }
 
 /// Counts files and bytes for the progress display. The total is shown only when the count is complete.
-job::Task<void> count_all(client::Client& client, const Plan& plan, Progress& progress, job::StopToken stop) {
+job::Task<void> count_all(client::Client& client, const Plan& plan, CopyRun& run, job::StopToken stop) {
+  const bool follow = !run.recursive;
   for (const CopyParams& params : plan.in)
-    co_await count_local(client.cluster().executor(), params.from, progress, stop);
-  for (const CopyParams& params : plan.out) co_await count_remote(client, params.from, progress, stop);
-  for (const CopyParams& params : plan.within) co_await count_remote(client, params.from, progress, stop);
-  progress.counted = true;
+    co_await count_local(client.cluster().executor(), params.from, follow, run.progress, stop);
+  for (const CopyList* const list : {&plan.out, &plan.within}) {
+    for (const CopyParams& params : *list) co_await count_remote(client, params.from, follow, run.progress, stop);
+  }
+  run.progress.counted = true;
 }
 
 /// Copies everything, with a progress line on a terminal.
@@ -103,7 +105,7 @@ job::Task<void> copy_all(client::Client& client, const Plan& plan, CopyRun& run,
   job::Gate drawing(executor);
   job::StopSource done;
   if (shown) {
-    job::spawn(drawing, count_all(client, plan, run.progress, done));
+    job::spawn(drawing, count_all(client, plan, run, done));
     job::spawn(drawing, show_progress(executor, run.progress, done));
   }
   if (!plan.in.empty()) co_await copy_in(client, plan.in, run);
@@ -172,11 +174,13 @@ Command make_cp() {
   command.positionals = {
       {"PATH", "sources, then the destination; one side, or both, begins with spate:", &options->paths, true}};
   command.details =
+      "Without -r a source that is a symbolic link is followed; with -r links are copied as links.\n"
       "-u continues a copy that was interrupted. It skips files that exist with the same size and time, and copies\n"
       "all others, even if the destination is newer, as rsync does. -n skips every file that exists. If the first\n"
       "run has made the destination directory, write SOURCE/. instead of SOURCE, which would be copied to a\n"
       "directory below it.";
-  command.options = {{"-r,-R,-a,--recursive,--archive", "directories with everything below", &options->run.recursive},
+  command.options = {{"-r,-R,-a,--recursive,--archive", "directories with everything below, and links as links",
+                      &options->run.recursive},
                      {"-u,--update", "skip files that exist with the same size and time", &options->run.update},
                      {"-n,--no-clobber", "skip files that exist", &options->run.keep},
                      {"-v,--verbose", "print the name of each file that is copied", &options->run.verbose},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Computes how much a copy is going to move, for its progress line. Runs beside the copy.
 #include <dirent.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <set>
@@ -24,9 +25,9 @@ struct Count {
   }
 };
 
-void count_entry(Count& count, const std::string& path, std::vector<std::string>& folders) {
+void count_entry(Count& count, const std::string& path, bool follow, std::vector<std::string>& folders) {
   struct stat st{};
-  if (::lstat(path.c_str(), &st) != 0) return;
+  if (::fstatat(AT_FDCWD, path.c_str(), &st, follow ? 0 : AT_SYMLINK_NOFOLLOW) != 0) return;
   if (S_ISDIR(st.st_mode)) folders.push_back(path);
   if (!S_ISREG(st.st_mode)) return;
   if (st.st_nlink > 1 && !count.seen.emplace(st.st_dev, st.st_ino).second) return;
@@ -46,11 +47,12 @@ void count_entry(Count& count, const std::string& path, const Attributes& a,
 
 }  // namespace
 
-job::Task<void> count_local(job::Executor& executor, std::string path, Progress& progress, job::StopToken stop) {
+job::Task<void> count_local(job::Executor& executor, std::string path, bool follow, Progress& progress,
+                            job::StopToken stop) {
   constexpr unsigned kAtOnce = 64;
   Count count{progress, stop, {}};
   std::vector<std::string> folders;
-  count_entry(count, path, folders);
+  count_entry(count, path, follow, folders);
   unsigned turn = 0;
   while (!folders.empty() && !stop.stopped()) {
     const std::string folder = std::move(folders.back());
@@ -59,17 +61,18 @@ job::Task<void> count_local(job::Executor& executor, std::string path, Progress&
     if (directory == nullptr) continue;
     for (const dirent* entry = ::readdir(directory); entry != nullptr; entry = ::readdir(directory)) {
       const std::string_view name = entry->d_name;
-      if (name != "." && name != "..") count_entry(count, join_path(folder, name), folders);
+      if (name != "." && name != "..") count_entry(count, join_path(folder, name), false, folders);
       if (++turn % kAtOnce == 0) co_await executor.yield();  // lets the copy go on
     }
     ::closedir(directory);
   }
 }
 
-job::Task<void> count_remote(client::Client& client, std::string path, Progress& progress, job::StopToken stop) {
+job::Task<void> count_remote(client::Client& client, std::string path, bool follow, Progress& progress,
+                             job::StopToken stop) {
   Count count{progress, stop, {}};
   std::vector<std::pair<std::string, Handle>> folders;
-  auto object = co_await client.lookup(client::path_from_root(path, false));
+  auto object = co_await client.lookup(client::path_from_root(path, follow));
   if (object) count_entry(count, path, object->attributes, folders);
   while (!folders.empty() && !stop.stopped()) {
     PagedDirectory listing(folders.back().second, true);

@@ -59,8 +59,8 @@ CopyState state_of(const struct stat& st) { return {static_cast<std::uint64_t>(s
 
 /// Opens the file that was examined. Other users who may rename in its folder could have put another file, or a link,
 /// in its place.
-Result<UniqueFd> open_source(const std::string& path, const struct stat& st) {
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+Result<UniqueFd> open_source(const std::string& path, const struct stat& st, bool follow) {
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | (follow ? 0 : O_NOFOLLOW)));
   if (!fd) return errno_error(errno, path);
   struct stat now{};
   if (::fstat(fd.get(), &now) != 0) return errno_error(errno, path);
@@ -124,7 +124,7 @@ job::Task<Result<void>> file_in(Job& job, Entry entry) {
   const CopyState source = state_of(entry.st);
   SPATE_CO_TRY(const bool left_out, co_await job.is_left_out(destination, source));
   if (left_out) co_return Result<void>();
-  SPATE_CO_TRY(const UniqueFd fd, open_source(destination.from, entry.st));
+  SPATE_CO_TRY(const UniqueFd fd, open_source(destination.from, entry.st, !job.run.recursive));
   std::optional<SmallFile> whole;
   // Such a file is read completely before it is created.
   if (static_cast<std::uint64_t>(entry.st.st_size) <= kAtOnceBytes && !may_have_holes(entry.st)) {
@@ -255,7 +255,8 @@ job::Task<Result<void>> begin_file(Job& job, Entry entry) {
 
 job::Task<Result<void>> entry_in(Job& job, Entry entry) {
   const std::string& from = entry.destination.from;
-  if (::lstat(from.c_str(), &entry.st) != 0) co_return errno_error(errno, from);
+  const int how = job.run.recursive ? AT_SYMLINK_NOFOLLOW : 0;
+  if (::fstatat(AT_FDCWD, from.c_str(), &entry.st, how) != 0) co_return errno_error(errno, from);
   Result<void> copied;
   if (S_ISDIR(entry.st.st_mode)) {
     copied = co_await enter_directory(job, entry);

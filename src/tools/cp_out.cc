@@ -250,7 +250,7 @@ job::Task<void> copy_out(client::Client& client, const CopyList& list, CopyRun& 
   Out out(client, run);
   for (const CopyParams& params : list) {
     if (run.errors.ended()) break;
-    auto object = co_await client.stat(client::path_from_root(params.from, false));
+    auto object = co_await client.stat(client::path_from_root(params.from, !run.recursive));
     if (!object) {
       run.errors.tell(std::move(object).error().within("spate:" + params.from));
       continue;

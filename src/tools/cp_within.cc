@@ -274,7 +274,7 @@ job::Task<void> copy_within(client::Client& client, const CopyList& list, CopyRu
   Within within(client, run);
   for (const CopyParams& params : list) {
     within.made = 0;
-    Pair pair{params.from, params.to, client::path_from_root(params.from, false),
+    Pair pair{params.from, params.to, client::path_from_root(params.from, !run.recursive),
               client::path_from_root(params.to, false), params.inside};
     co_await copy_tree(within, std::move(pair));
   }
