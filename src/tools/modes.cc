@@ -45,11 +45,13 @@ Result<void> ModeChange::parse_clauses(std::string_view text, std::uint32_t umas
   std::size_t at = 0;
   std::uint32_t whose = 0;
   for (; at < text.size() && class_of(text[at]) != 0; ++at) whose |= class_of(text[at]);
+  const std::uint32_t named = whose == 0 ? kAll : whose;
   if (whose == 0) whose = kAll & ~umask;
   if (at == text.size()) return wrong;
   while (at < text.size()) {
     Clause clause;
     clause.whose = whose;
+    clause.cleared = named;
     clause.operation = text[at];
     if (!is_operation(text[at++])) return wrong;
     for (; at < text.size() && !is_operation(text[at]); ++at) {
@@ -99,7 +101,7 @@ std::uint32_t ModeChange::apply(const Clause& clause, std::uint32_t mode, bool d
     default: {
       // setuid and setgid of a directory stay unless they are named, as with GNU chmod.
       const std::uint32_t kept = directory ? 06000U & ~clause.bits : 0U;
-      return (mode & ~(clause.whose & ~kept)) | bits;
+      return (mode & ~(clause.cleared & ~kept)) | bits;
     }
   }
 }

@@ -23,7 +23,8 @@ class ModeChange {
  private:
   struct Clause {
     char operation = '=';         // + - =
-    std::uint32_t whose = 0;      // bits that may change
+    std::uint32_t whose = 0;      // bits that may be set, and with + and - changed
+    std::uint32_t cleared = 0;    // bits that = clears first
     std::uint32_t bits = 0;       // in all classes; `whose` selects
     bool execute_if_any = false;  // X
     int copied_from = -1;         // shift of the class whose bits are copied; -1: none

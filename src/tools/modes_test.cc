@@ -31,6 +31,8 @@ TEST(ModeChange, WithoutAClassTheUmaskLimitsTheBits) {
   EXPECT_EQ(changed("+w", 0444), 0644U);
   EXPECT_EQ(changed("a+w", 0444), 0666U);
   EXPECT_EQ(changed("-w", 0666, false, 022), 0466U);
+  EXPECT_EQ(changed("=r", 0777, false, 027), 0440U);
+  EXPECT_EQ(changed("=", 02777, true), 02000U);
 }
 
 TEST(ModeChange, CapitalXIsForDirectoriesAndProgramsOnly) {
