@@ -362,30 +362,6 @@ def a_tree_is_removed(fs):
     fs.spate("rmdir", "spate:/keep")
 
 
-def named_links_are_followed(fs):
-    """Without -r the file is copied that a named link leads to; with -r the link."""
-    content = os.urandom(70_000)
-    local(fs, "linked/file", content, mode=0o640, time=OLD)
-    os.symlink("linked/file", fs.root + "/link")
-    os.symlink("nowhere", fs.root + "/dangling")
-    os.symlink("linked", fs.root + "/to_folder")
-    fs.spate("cp", fs.root + "/link", "spate:/in")
-    fs.spate("ln", "-s", "in", "spate:/inner")
-    fs.spate("cp", "spate:/inner", "spate:/within")
-    fs.spate("cp", "spate:/inner", fs.root + "/out")
-    for name in ("in", "within"):
-        st = of(fs, "spate:/" + name)
-        check((st["type"], st["mtime_ns"], mode(fs, "spate:/" + name)) == ("file", OLD * 10**9, 0o640), "%s: %s" % (name, st))
-        check(fs.spate("cat", "spate:/" + name) == content, name + " differs")
-    with open(fs.root + "/out", "rb") as f:
-        check(f.read() == content and not os.path.islink(fs.root + "/out"), "the copy out of a named link")
-    says(fs, "/dangling", "no such file", cmd=("cp", fs.root + "/dangling", "spate:/dangling"))
-    says(fs, "/to_folder is a directory: use -r", cmd=("cp", fs.root + "/to_folder", "spate:/folder"))
-    fs.spate("cp", "-r", fs.root + "/link", "spate:/as_link")
-    check(of(fs, "spate:/as_link")["type"] == "symlink", "with -r a named link is copied as a link")
-    fs.spate("rm", "spate:/in", "spate:/inner", "spate:/within", "spate:/as_link")
-
-
 def directories_wait_for_none_before_them(fs):
     """A directory whose file waits for a server holds up no other directory. Each directory has its mode and times in
     the end."""
@@ -418,6 +394,6 @@ with Cluster(io=3) as fs:
     fs.up()
     for each in (holes, directories_wait_for_none_before_them, a_file_of_known_size_costs_one_read,
                  a_small_file_that_is_read_is_not_closed, a_tree_is_removed, dots_are_not_removed, kinds_do_not_replace_each_other, what_cannot_be_copied_is_told_and_the_rest_copied, devices_and_pipes,
-                 messages, a_bar_on_a_terminal, named_links_are_followed, existing_files_take_mode_and_owner, failed_copy_looks_like_none):
+                 messages, a_bar_on_a_terminal, existing_files_take_mode_and_owner, failed_copy_looks_like_none):
         each(fs)
     fs.fsck()
