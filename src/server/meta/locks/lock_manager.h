@@ -47,7 +47,8 @@ class LockManager final : public SessionHoldings {
   };
 
   Result<void> admit(const rpc::Call& call) const;
-  job::Task<Result<void>> check_user(const rpc::Call& call, std::vector<wire::LockSpec> locks) const;
+  job::Task<Result<void>> check_user(const rpc::Call& call, wire::LockSpec lock) const;
+  job::Task<Result<std::set<std::uint32_t>>> forbidden(const rpc::Call& call, std::vector<wire::LockSpec> locks) const;
   Result<LockParams> params_of(const rpc::Call& call, const wire::LockSpec& lock) const;
   SessionLocks& session_of(const rpc::Call& call);
   Result<std::optional<wire::LockReply>> earlier_answer(SessionLocks& session, const wire::LockRequest& request) const;

@@ -12,6 +12,11 @@ namespace {
 /// Most answers kept for one session, and so the most requests that it may have under way.
 constexpr std::size_t kMostAnswers = 4096;
 
+/// Whether LockManager::check_user has decided against a lock, rather than failed.
+bool is_refusal(Errc code) {
+  return code == Errc::kStaleHandle || code == Errc::kPermissionDenied || code == Errc::kReadOnly;
+}
+
 }  // namespace
 
 Result<void> LockManager::admit(const rpc::Call& call) const {
@@ -23,27 +28,39 @@ Result<void> LockManager::admit(const rpc::Call& call) const {
 /// The holder of a user's key may lock only files that it may read or write, or has open, and learns the owners of
 /// locks only there. The server trusts the holder of the client key, because the kernel of the client's machine has
 /// checked the right when the program opened the file.
-job::Task<Result<void>> LockManager::check_user(const rpc::Call& call, std::vector<wire::LockSpec> locks) const {
+job::Task<Result<void>> LockManager::check_user(const rpc::Call& call, wire::LockSpec lock) const {
+  if (lock.mode == LockMode::kNone) co_return {};  // releases a lock of its own
   job::Transaction store = core_.store().begin();
-  std::optional<Confinement> confinement;
-  if (call.peer->is_confined()) confinement.emplace(call);
-  for (const wire::LockSpec& lock : locks) {
-    if (lock.mode == LockMode::kNone) continue;  // releases a lock of its own
-    const bool append = lock.kind == LockKind::kAppend;
-    if (append && call.peer->reads_only()) co_return Errc::kReadOnly;
-    SPATE_CO_TRY(const auto inode,
-                 co_await read_record<InodeRecord>(store, inode_key(lock.handle), trove::ReadMode::kSnapshot));
-    if (!inode) co_return Errc::kStaleHandle;
-    if (confinement) {
-      SPATE_CO_TRY(std::ignore, co_await confinement->admit(store, *inode, Reach::kInside));
-    }
-    const Credential& who = call.peer->credential;
-    if (may(who, *inode, kWantWrite) || (!append && may(who, *inode, kWantRead))) continue;
-    const StoreKey opened = open_key(lock.handle, call.header.client, call.header.session_epoch);
-    SPATE_CO_TRY(const auto open, co_await read_record<OpenRecord>(store, opened, trove::ReadMode::kSnapshot));
-    if (!open || (append && open->writers == 0)) co_return Errc::kPermissionDenied;
+  const bool append = lock.kind == LockKind::kAppend;
+  if (append && call.peer->reads_only()) co_return Errc::kReadOnly;
+  SPATE_CO_TRY(const auto inode,
+               co_await read_record<InodeRecord>(store, inode_key(lock.handle), trove::ReadMode::kSnapshot));
+  if (!inode) co_return Errc::kStaleHandle;
+  if (call.peer->is_confined()) {
+    Confinement confinement(call);
+    SPATE_CO_TRY(std::ignore, co_await confinement.admit(store, *inode, Reach::kInside));
   }
+  const Credential& who = call.peer->credential;
+  if (may(who, *inode, kWantWrite) || (!append && may(who, *inode, kWantRead))) co_return {};
+  const StoreKey opened = open_key(lock.handle, call.header.client, call.header.session_epoch);
+  SPATE_CO_TRY(const auto open, co_await read_record<OpenRecord>(store, opened, trove::ReadMode::kSnapshot));
+  if (!open || (append && open->writers == 0)) co_return Errc::kPermissionDenied;
   co_return {};
+}
+
+/// Which of the locks, by their places, the holder of a user's key may not have. A restart may have lost a file, or an
+/// open of it.
+job::Task<Result<std::set<std::uint32_t>>> LockManager::forbidden(const rpc::Call& call,
+                                                                  std::vector<wire::LockSpec> locks) const {
+  std::set<std::uint32_t> places;
+  for (std::uint32_t i = 0; i < locks.size(); ++i) {
+    const wire::LockSpec lock = locks[i];
+    const auto checked = co_await check_user(call, lock);
+    if (checked) continue;
+    if (!is_refusal(checked.code())) co_return checked.error();
+    places.insert(i);
+  }
+  co_return places;
 }
 
 Result<LockParams> LockManager::params_of(const rpc::Call& call, const wire::LockSpec& lock) const {
@@ -98,8 +115,7 @@ job::Task<Result<wire::LockReply>> LockManager::lock(rpc::Call& call, wire::Lock
     co_return Error::told(Errc::kInvalidArgument, "a lock request without a sequence");
   }
   if (call.peer->user_key) {
-    std::vector<wire::LockSpec> wanted(1, request.lock);
-    SPATE_CO_TRY(std::ignore, co_await check_user(call, std::move(wanted)));
+    SPATE_CO_TRY(std::ignore, co_await check_user(call, request.lock));
   }
   for (;;) {
     SPATE_CO_TRY(std::ignore, admit(call));
@@ -127,9 +143,9 @@ job::Task<Result<wire::LockTestReply>> LockManager::test(rpc::Call& call, wire::
   SPATE_CO_TRY(std::ignore, admit(call));
   SPATE_CO_TRY(const LockParams params, params_of(call, request.lock));
   if (call.peer->user_key) {
-    std::vector<wire::LockSpec> asked(1, request.lock);
-    if (params.mode == LockMode::kNone) asked[0].mode = LockMode::kShared;  // it tells as much
-    SPATE_CO_TRY(std::ignore, co_await check_user(call, std::move(asked)));
+    wire::LockSpec asked = request.lock;
+    if (params.mode == LockMode::kNone) asked.mode = LockMode::kShared;  // it tells as much
+    SPATE_CO_TRY(std::ignore, co_await check_user(call, asked));
   }
   if (in_grace())
     co_return Error::told(Errc::kBusy, "the meta server has restarted and waits for the locks that others had");
@@ -156,8 +172,9 @@ job::Task<Result<wire::LockCancelReply>> LockManager::cancel(rpc::Call& call, wi
 }
 
 job::Task<Result<wire::LockReclaimReply>> LockManager::reclaim(rpc::Call& call, wire::LockReclaimRequest request) {
+  std::set<std::uint32_t> refused;
   if (call.peer->user_key) {
-    SPATE_CO_TRY(std::ignore, co_await check_user(call, request.locks));
+    SPATE_CO_TRY(refused, co_await forbidden(call, request.locks));
   }
   SPATE_CO_TRY(std::ignore, admit(call));
   const ClientId client = call.header.client;
@@ -172,7 +189,7 @@ job::Task<Result<wire::LockReclaimReply>> LockManager::reclaim(rpc::Call& call, 
   session_of(call).recorded = true;
   for (std::uint32_t i = 0; i < request.locks.size(); ++i) {
     SPATE_CO_TRY(const LockParams params, params_of(call, request.locks[i]));
-    if (table_.set(params, 0) != LockOutcome::kGranted) reply.lost.push_back(i);
+    if (refused.contains(i) || table_.set(params, 0) != LockOutcome::kGranted) reply.lost.push_back(i);
   }
   if (request.last) claimed_all(client, call.header.session_epoch);
   tell_changes();

@@ -25,10 +25,6 @@ class ConfinedRequests : public ConfinedKeys {
       names_any = true;
       handle = outside;
     });
-    if constexpr (Request::kOp == wire::Op::kLockReclaim) {
-      request.locks.resize(1);
-      names_any = true;
-    }
     if (!names_any) {
       without_handles.insert(op);
       return;
@@ -40,7 +36,6 @@ class ConfinedRequests : public ConfinedKeys {
       lock.last = LockRange{}.last;
     };
     if constexpr (requires { request.lock; }) complete(request.lock);
-    if constexpr (requires { request.locks; }) complete(request.locks[0]);
     if constexpr (Request::kOp == wire::Op::kLock) request.sequence = request.oldest = 1;
     EXPECT_ERRC(asked<wire::Empty>(user, request, no_id()), Errc::kPermissionDenied) << op_name(op);
     ++refused;
@@ -63,12 +58,11 @@ TEST_F(ConfinedRequests, EveryRequestThatNamesAnObjectOutsideIsRefused) {
 #undef SPATE_TEST_ROW
   expect_refused<wire::LockRequest>(wire::Op::kLock);
   expect_refused<wire::LockTestRequest>(wire::Op::kLockTest);
-  expect_refused<wire::LockReclaimRequest>(wire::Op::kLockReclaim);
   using wire::Op;
   // The last two name them within: see below.
   EXPECT_THAT(without_handles, UnorderedElementsAre(Op::kMetaStatfs, Op::kMetaSync, Op::kClusterMap, Op::kDataGroups,
                                                     Op::kChangeBatch, Op::kQueuedChanges));
-  EXPECT_GE(refused, 25);
+  EXPECT_GE(refused, 24);
 }
 
 TEST_F(ConfinedRequests, LocksAreTakenInsideOnly) {
@@ -78,6 +72,21 @@ TEST_F(ConfinedRequests, LocksAreTakenInsideOnly) {
   ASSERT_OK(rename(operators, "top/data/f", "top/other/f"));
   EXPECT_ERRC(lock(user, inside, LockMode::kExclusive), Errc::kPermissionDenied);
   EXPECT_OK(lock(user, inside, LockMode::kNone)) << "its own lock it may release";
+}
+
+/// Others are refused one by one: the claim of a lock inside must not fail with them.
+TEST_F(ConfinedRequests, LocksAreClaimedAgainInsideOnly) {
+  ASSERT_OK(lock(user, inside, LockMode::kShared));
+  restart();
+  wire::LockReclaimRequest claim;
+  for (const Handle handle : {outside, inside})
+    claim.locks.push_back({handle, LockKind::kFlock, 0, 0, LockMode::kShared, 0, LockRange::kToEnd});
+  claim.last = true;
+  const auto claimed = asked<wire::LockReclaimReply>(user, claim, no_id());
+  ASSERT_OK(claimed);
+  EXPECT_THAT(claimed->lost, ElementsAre(0U));
+  EXPECT_OK(lock(operators, outside, LockMode::kExclusive)) << "the user has a lock there";
+  EXPECT_ERRC(lock(operators, inside, LockMode::kExclusive), Errc::kTryAgain);
 }
 
 TEST_F(ConfinedRequests, ABatchIsCheckedChangeByChange) {

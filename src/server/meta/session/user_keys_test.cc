@@ -103,13 +103,29 @@ TEST_F(MetaUserKeys, AUserLocksOnlyFilesThatAreReadableWritableOrOpen) {
   TestClient reader = holder(key_of(2, true));
   EXPECT_OK(lock(reader, readable, LockMode::kShared));
   EXPECT_ERRC(lock(reader, readable, LockMode::kExclusive, LockKind::kAppend), Errc::kReadOnly);
+}
+
+/// A restart of the meta server's machine may lose a file that was made just before, or an open of one. The user's
+/// other locks must not be lost with it.
+TEST_F(MetaUserKeys, AUserReclaimsHisLocksAlsoIfHeMayLockOneOfTheFilesNoMore) {
+  const auto secret = create(operators, "secret", 0, 0600);
+  ASSERT_OK(secret);
+  TestClient user = holder(key_of(1));
+  const auto own = create(user, "own", kRW, 0600);
+  ASSERT_OK(own);
+  const Handle file = own->object.attributes.handle;
+  ASSERT_OK(lock(user, file, LockMode::kExclusive));
+  restart();
   wire::LockReclaimRequest reclaim;
-  reclaim.locks.resize(1);
-  reclaim.locks[0].handle = hidden;
-  reclaim.locks[0].kind = LockKind::kFlock;
-  reclaim.locks[0].mode = LockMode::kShared;
-  reclaim.locks[0].last = LockRange{}.last;
-  EXPECT_ERRC(asked<wire::LockReclaimReply>(other, reclaim, no_id()), Errc::kPermissionDenied);
+  for (const Handle handle : {Handle(987654), file, secret->object.attributes.handle})
+    reclaim.locks.push_back({handle, LockKind::kFlock, 0, 0, LockMode::kExclusive, 0, LockRange::kToEnd});
+  reclaim.last = true;
+  const auto claimed = asked<wire::LockReclaimReply>(user, reclaim, no_id());
+  ASSERT_OK(claimed);
+  EXPECT_THAT(claimed->lost, ElementsAre(0, 2));
+  TestClient believed = connect();
+  EXPECT_ERRC(lock(believed, file, LockMode::kShared), Errc::kTryAgain);
+  EXPECT_OK(lock(believed, secret->object.attributes.handle, LockMode::kShared)) << "the user got a lock on it";
 }
 
 /// A user who may not read a file must not learn which process has locked it.
