@@ -135,12 +135,15 @@ job::Task<Result<wire::OpenReply>> OpenTable::renew(Operation& operation, InodeR
   const wire::RequestHeader& header = operation.call().header;
   const StoreKey key = open_key(inode.handle(), header.client, header.session_epoch);
   SPATE_CO_TRY(const auto record, co_await operation.get<OpenRecord>(key));
-  const bool has = record && (record->readers > 0 || !allows(rights, Rights::kRead)) &&
-                   (record->writers > 0 || !allows(rights, Rights::kWrite));
-  if (!has || rights == Rights::kNone) {
-    // The open was lost with an earlier epoch, or by a crash of this server's machine. Open the file again, under its
-    // present mode.
-    auto opened = co_await open_existing(operation, std::move(inode), open_flags);
+  // The open, or the reading part of one, was lost with an earlier epoch, or by a crash of this server's machine. Opens
+  // the file again for what is missing, under its present mode.
+  std::uint8_t missing = open_flags;
+  if (record && record->readers > 0) missing = static_cast<std::uint8_t>(missing & ~wire::kOpenRead);
+  if (record && record->writers > 0) missing = static_cast<std::uint8_t>(missing & ~wire::kOpenWrite);
+  if (rights_of(missing) != Rights::kNone || rights == Rights::kNone) {
+    const Capability whole = capability_for(operation, inode, rights);
+    SPATE_CO_TRY(auto opened, co_await open_existing(operation, std::move(inode), missing));
+    if (rights != Rights::kNone) opened.capability = whole;
     co_return opened;
   }
   SPATE_CO_TRY(std::ignore, after_truncations(operation, inode));

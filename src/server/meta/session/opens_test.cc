@@ -110,6 +110,38 @@ TEST_F(MetaOpens, ARenewalWithoutAnOpenChecksTheMode) {
   EXPECT_ERRC(asked<wire::OpenReply>(bobs, renewal), Errc::kPermissionDenied);
 }
 
+/// A crash of the machine loses an open for reading, which is not synced. Its close then ends the reading part of
+/// another open of the session. The renewal of that one must bring back what is missing and nothing else: a second
+/// writer would stay after the close.
+TEST_F(MetaOpens, ARenewalBringsBackOnlyTheMissingPartOfAnOpen) {
+  const auto made = create(client, "f", kRW, 0600);
+  ASSERT_OK(made);
+  const Handle handle = made->object.attributes.handle;
+  wire::OpenRequest renewal = open_request("", kRW);
+  renewal.where.start = handle;
+  renewal.renew = true;
+  for (const Rights lost : {Rights::kRead, Rights::kWrite}) {
+    ASSERT_OK(close_file(client, handle, lost));
+    const auto renewed = asked<wire::OpenReply>(client, renewal);
+    ASSERT_OK(renewed);
+    EXPECT_EQ(renewed->capability.rights, Rights::kReadWrite);
+    EXPECT_EQ(inode(handle).write_opens, 1U);
+  }
+  ASSERT_OK(close_file(client, handle, Rights::kReadWrite));
+  EXPECT_EQ(inode(handle).write_opens, 0U);
+  EXPECT_EQ(records(KeyKind::kOpen), 0U);
+}
+
+/// Otherwise a session could read a file that it may only write.
+TEST_F(MetaOpens, ARenewalChecksTheModeForTheMissingPart) {
+  ASSERT_OK(create(client, "f", 0, 0622));
+  TestClient bobs = connect(bob());
+  ASSERT_OK(open_file(bobs, "f", wire::kOpenWrite));
+  wire::OpenRequest renewal = open_request("f", kRW);
+  renewal.renew = true;
+  EXPECT_ERRC(asked<wire::OpenReply>(bobs, renewal), Errc::kPermissionDenied);
+}
+
 TEST_F(MetaOpens, AnUncountedOpenGrantsACapabilityAndLeavesNoRecord) {
   const Handle handle = make_file(client, "f", 10);
   constexpr std::uint8_t kUncounted = wire::kOpenRead | wire::kOpenUncounted;
