@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // readdir, list_lease: a page of a directory in the order of its names' hashes (docs/disk-meta.md, "Order of entries").
 #include <algorithm>
-#include <unordered_map>
 #include <unordered_set>
 
 #include "job/gate.h"
@@ -74,10 +73,11 @@ std::size_t batch_size(const Room& room, Detail detail) {
 /// Names from one read, in whole groups of equal hashes, and their inodes.
 struct Batch {
   std::vector<wire::DirectoryEntry> entries;
-  std::vector<trove::KeyValue> inodes;
-  std::unordered_set<Handle> outside;  // objects that the caller, whose key is confined to a directory, may not use
-  std::vector<std::string> targets;    // one for each entry, with Detail::kObject
-  bool more = false;                   // the directory has more entries
+  std::vector<Handle> handles;          // of the entries, ascending, each once
+  std::vector<trove::KeyValue> inodes;  // of the handles, in their order
+  std::unordered_set<Handle> outside;   // objects that the caller, whose key is confined to a directory, may not use
+  std::vector<std::string> targets;     // one for each entry, with Detail::kObject
+  bool more = false;                    // the directory has more entries
 };
 
 Result<std::vector<wire::DirectoryEntry>> parse(const std::vector<trove::KeyValue>& found) {
@@ -97,7 +97,8 @@ Result<std::vector<wire::DirectoryEntry>> parse(const std::vector<trove::KeyValu
 }
 
 job::Task<Result<void>> read_inodes(Operation& operation, Batch& batch) {
-  std::vector<Handle> handles;
+  std::vector<Handle>& handles = batch.handles;
+  handles.reserve(batch.entries.size());
   for (const wire::DirectoryEntry& entry : batch.entries) {
     handles.push_back(entry.handle);
     operation.met().meet(entry.handle);
@@ -110,6 +111,7 @@ job::Task<Result<void>> read_inodes(Operation& operation, Batch& batch) {
   for (const Handle handle : handles) keys.push_back(inode_key(handle).bytes());
   auto read = co_await operation.store().get_many(keys, ReadMode::kSnapshot);
   if (read.status != Errc::kOk) co_return read.status;
+  if (read.entries.size() != handles.size()) co_return Error(Errc::kCorrupt, "an entry without its inode");
   batch.inodes = std::move(read.entries);
   co_return {};
 }
@@ -169,29 +171,22 @@ job::Task<void> read_batch(Operation& operation, Next next, Result<Batch>& out) 
 }
 
 Result<void> add_details(Operation& operation, Batch& batch, Detail detail) {
-  std::unordered_map<Handle, InodeRecord> inodes;
-  inodes.reserve(batch.inodes.size());
-  for (const trove::KeyValue& item : batch.inodes) {
-    SPATE_TRY(InodeRecord inode, decode_record<InodeRecord>(item.value));
-    const Handle handle = inode.handle();
-    inodes.emplace(handle, std::move(inode));
-  }
   for (wire::DirectoryEntry& entry : batch.entries) {
-    const auto found = inodes.find(entry.handle);
-    if (found == inodes.end()) return Error(Errc::kCorrupt, "an entry without its inode");
     if (batch.outside.contains(entry.handle)) {
       if (detail == Detail::kObject) batch.targets.emplace_back();
       continue;
     }
-    entry.attributes = found->second.attributes;
-    if (size_in_doubt(operation.core(), found->second)) entry.attributes->size_known = false;
+    const auto place = std::lower_bound(batch.handles.begin(), batch.handles.end(), entry.handle);
+    const trove::KeyValue& item = batch.inodes[static_cast<std::size_t>(place - batch.handles.begin())];
+    SPATE_TRY(InodeRecord inode, decode_record<InodeRecord>(item.value));
+    entry.attributes = inode.attributes;
+    if (size_in_doubt(operation.core(), inode)) entry.attributes->size_known = false;
     // A look-up asks the datafiles whether the bits still hold.
-    if (lends_in_doubt(found->second)) entry.attributes->mode &= ~(kSetUid | kSetGid);
+    if (lends_in_doubt(inode)) entry.attributes->mode &= ~(kSetUid | kSetGid);
     const bool wanted = detail == Detail::kObject || !entry.attributes->size_known;
-    const std::optional<Layout>& layout = found->second.layout;
-    if (wanted && layout && check_knows(*operation.call().peer, *layout)) entry.layout = layout;
-    // Copied, since a file with several names may have another entry here.
-    if (detail == Detail::kObject) batch.targets.push_back(found->second.target);
+    std::optional<Layout>& layout = inode.layout;
+    if (wanted && layout && check_knows(*operation.call().peer, *layout)) entry.layout = std::move(layout);
+    if (detail == Detail::kObject) batch.targets.push_back(std::move(inode.target));
   }
   return {};
 }
