@@ -121,7 +121,7 @@ def become_supervisor(order, control, folder, report, watched):
         log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         for number, source in ((0, os.open(os.devnull, os.O_RDWR)), (1, log), (2, log)):
             os.dup2(source, number)
-        write_file(folder / "control.json", json.dumps(dict(control, keeper=identity(os.getpid()))))
+        write_file(folder / "control.json", json.dumps(dict(control, supervisor=identity(os.getpid()))))
         supervisor.start(order)
         supervisor.wait("ready")
         tell_all(supervisor.nodes, "mount")

@@ -9,14 +9,14 @@ BlockAligner::Blocks BlockAligner::take(MutableByteView buffer, std::uint64_t si
   const std::uint64_t base = down(next_);  // place of the buffer's first byte in the datafile
   const std::uint64_t end = next_ + size;
   const MutableByteView message = buffer.subspan(next_ - base, size);
-  std::uint64_t begin = carry_at_;
+  std::uint64_t begin = partial_at_;
   if (begin % alignment_ != 0) {  // still in the run's first block, whose beginning is not part of the run
     const std::uint64_t block_end = down(begin) + alignment_;
     const std::uint64_t rest = std::min(block_end, end) - next_;
-    carry_.insert(carry_.end(), message.begin(), message.begin() + static_cast<std::ptrdiff_t>(rest));
+    partial_.insert(partial_.end(), message.begin(), message.begin() + static_cast<std::ptrdiff_t>(rest));
     if (end >= block_end) {
-      edges_.push_back({begin, std::move(carry_)});
-      carry_.clear();
+      edges_.push_back({begin, std::move(partial_)});
+      partial_.clear();
       begin = block_end;
     }
   }
@@ -24,25 +24,25 @@ BlockAligner::Blocks BlockAligner::take(MutableByteView buffer, std::uint64_t si
   const std::uint64_t full = down(end);
   Blocks blocks;
   if (whole && full > begin) {
-    // The carried bytes are the front of this buffer's first block.
-    if (!carry_.empty()) std::copy(carry_.begin(), carry_.end(), buffer.begin());
+    // The partial block is the front of this buffer's first block.
+    if (!partial_.empty()) std::copy(partial_.begin(), partial_.end(), buffer.begin());
     blocks = {begin, ByteView(buffer).subspan(begin - base, full - begin)};
-    carry_.assign(buffer.begin() + static_cast<std::ptrdiff_t>(full - base),
-                  buffer.begin() + static_cast<std::ptrdiff_t>(end - base));
+    partial_.assign(buffer.begin() + static_cast<std::ptrdiff_t>(full - base),
+                    buffer.begin() + static_cast<std::ptrdiff_t>(end - base));
     begin = full;
   } else if (whole) {
     const std::uint64_t from = std::max(next_, begin);
-    carry_.insert(carry_.end(), buffer.begin() + static_cast<std::ptrdiff_t>(from - base),
-                  buffer.begin() + static_cast<std::ptrdiff_t>(end - base));
+    partial_.insert(partial_.end(), buffer.begin() + static_cast<std::ptrdiff_t>(from - base),
+                    buffer.begin() + static_cast<std::ptrdiff_t>(end - base));
   }
-  carry_at_ = begin;
+  partial_at_ = begin;
   next_ = end;
   return blocks;
 }
 
 std::vector<Edge> BlockAligner::finish() {
-  if (!carry_.empty()) edges_.push_back({carry_at_, std::move(carry_)});
-  carry_.clear();
+  if (!partial_.empty()) edges_.push_back({partial_at_, std::move(partial_)});
+  partial_.clear();
   return std::move(edges_);
 }
 

@@ -24,7 +24,7 @@ class BlockAligner {
  public:
   /// `offset`: where the run begins in the datafile. `alignment`: a power of two.
   BlockAligner(std::uint64_t offset, std::uint32_t alignment)
-      : next_(offset), alignment_(alignment), carry_at_(offset) {}
+      : next_(offset), alignment_(alignment), partial_at_(offset) {}
 
   /// How many bytes of the buffer to leave free before the message that begins at `offset`.
   std::uint64_t lead(std::uint64_t offset) const { return offset % alignment_; }
@@ -44,8 +44,8 @@ class BlockAligner {
   std::uint64_t down(std::uint64_t offset) const { return offset / alignment_ * alignment_; }
   std::uint64_t next_;  // where the next message begins in the datafile
   std::uint32_t alignment_;
-  std::uint64_t carry_at_;  // place of the first byte of carry_, which ends at next_
-  Bytes carry_;
+  std::uint64_t partial_at_;  // place of the first byte of partial_, which ends at next_
+  Bytes partial_;
   std::vector<Edge> edges_;
 };
 

@@ -13,7 +13,7 @@
 namespace spate::job {
 
 /// Not thread-safe: one executor. Pinned. Life cycle: open -> close() awaited once -> closed and empty -> destroyed.
-/// close() waits for every holder, and so for every task that spawn() started behind this gate.
+/// close() waits for every pass, and so for every task that spawn() started behind this gate.
 class Gate {
  public:
   explicit Gate(Executor& executor) : executor_(executor) {}
@@ -21,19 +21,19 @@ class Gate {
   Gate& operator=(const Gate&) = delete;
   ~Gate() { SPATE_CHECK(count_ == 0); }
 
-  /// The gate does not close while a holder lives. Move-only.
-  class Holder {
+  /// The gate does not close while a pass lives. Move-only.
+  class Pass {
    public:
-    Holder() = default;
-    explicit Holder(Gate& gate) : gate_(&gate) { ++gate.count_; }
-    Holder(Holder&& other) noexcept : gate_(std::exchange(other.gate_, nullptr)) {}
-    Holder& operator=(Holder&& other) noexcept {
+    Pass() = default;
+    explicit Pass(Gate& gate) : gate_(&gate) { ++gate.count_; }
+    Pass(Pass&& other) noexcept : gate_(std::exchange(other.gate_, nullptr)) {}
+    Pass& operator=(Pass&& other) noexcept {
       std::swap(gate_, other.gate_);
       return *this;
     }
-    Holder(const Holder&) = delete;
-    Holder& operator=(const Holder&) = delete;
-    ~Holder() {
+    Pass(const Pass&) = delete;
+    Pass& operator=(const Pass&) = delete;
+    ~Pass() {
       if (gate_ != nullptr) gate_->leave();
     }
 
@@ -44,7 +44,7 @@ class Gate {
   bool closed() const { return closed_; }
   std::size_t count() const { return count_; }
 
-  /// Closes the gate: spawn() refuses from now on. The await ends when the last holder has left. At most one coroutine
+  /// Closes the gate: spawn() refuses from now on. The await ends when the last pass has gone. At most one coroutine
   /// may await it.
   auto close() {
     struct Awaiter {
@@ -83,13 +83,13 @@ struct Spawned {
   };
 };
 
-inline Spawned run_behind(Gate::Holder holder, Task<void> task) {
-  // Both parameters live in this frame: the task's frame dies before the holder leaves the gate.
+inline Spawned run_behind(Gate::Pass pass, Task<void> task) {
+  // Both parameters live in this frame: the task's frame dies before the pass is gone.
   {
     Task<void> owned = std::move(task);
     co_await std::move(owned);
   }
-  holder = Gate::Holder();
+  pass = Gate::Pass();
 }
 
 }  // namespace detail
@@ -97,7 +97,7 @@ inline Spawned run_behind(Gate::Holder holder, Task<void> task) {
 /// Starts `task` at once, behind `gate`. Returns false and runs nothing if the gate is closed.
 inline bool spawn(Gate& gate, Task<void> task) {
   if (gate.closed()) return false;
-  detail::run_behind(Gate::Holder(gate), std::move(task));
+  detail::run_behind(Gate::Pass(gate), std::move(task));
   return true;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// AdmissionQueue: requests that have arrived while all places are taken.
+// AdmissionQueue: requests that have arrived while all permits are taken.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Call: the context of a request for its handler, beside the message: its peer, its deadline, its place.
+// Call: the context of a request for its handler, beside the message: its peer, its deadline, its permit.
 #pragma once
 
 #include <memory>
@@ -47,7 +47,7 @@ struct Peer {
   bool is_confined() const { return user_key && user_key->directory; }
 };
 
-class Places;
+class Permits;
 
 /// One request under way. Lives until its handler has ended.
 struct Call {
@@ -55,7 +55,7 @@ struct Call {
   bmi::Address address;  // bound to the connection by which the request came
   ByteView message;      // whole, without its seal
   bool sealed = false;   // the request was sealed, so the reply will be
-  MonoTime arrived;      // when it came, before it waited for a place
+  MonoTime arrived;      // when it came, before it waited for a permit
   bmi::Tag tag;          // the reply's; bulk data of slot i travels with tag + 1 + i
   std::shared_ptr<Peer> peer;
   /// Fires at the caller's deadline, when the server stops, and when nobody waits for the answer any more: the
@@ -69,7 +69,8 @@ struct Call {
   /// The request changes what several servers hold: its reply waits until as many of them hold it as the operator
   /// demands (ReplyGate).
   bool needs_copies = false;
-  Places* places = nullptr;  // the server's, which outlives the call; null: the call takes no place (see ReleasedPlace)
+  Permits* permits =
+      nullptr;  // the server's, which outlives the call; null: the call takes no permit (see ReleasedPermit)
 };
 
 }  // namespace spate::rpc

@@ -93,7 +93,7 @@ Server::Server(ServerOptions options, job::NetworkContext& network, Random& rand
                      user_keys_, munge_.get()),
       operations_(metrics),
       calls_(network),
-      places_(options_.max_requests, options_.max_aside),
+      permits_(options_.max_requests, options_.max_aside),
       waiting_(options_.max_waiting_bytes, network.network().options().buffered_per_peer_bytes) {}
 
 Server::~Server() = default;
@@ -104,7 +104,7 @@ void Server::add(Service& service) {
 }
 
 void Server::start() {
-  places_.on_freed([this] { begin_waiting(); });
+  permits_.on_freed([this] { begin_waiting(); });
   job::spawn(gate_, calls_.watch_connections(stopping_));
   network_.on_unexpected([this](bmi::UnexpectedMessage message) { on_request(std::move(message)); });
 }
@@ -130,7 +130,7 @@ void Server::on_request(bmi::UnexpectedMessage message) {
   // Unauthenticated peers have limits of their own. An unauthenticated peer's request is refused at once unless it is a
   // handshake.
   const bool first = goes_first(request) || !request.peer->admitted;
-  if (first || (places_.free() && waiting_.empty())) {
+  if (first || (permits_.free() && waiting_.empty())) {
     begin(std::move(request));
   } else if (!waiting_.put(request) && refusing_ < kMostRefusals) {
     ++refusing_;
@@ -138,7 +138,7 @@ void Server::on_request(bmi::UnexpectedMessage message) {
   }
 }
 
-/// Whether the request begins even if no place is free: it ends soon or only waits aside, and others depend on it. The
+/// Whether the request begins even if no permit is free: it ends soon or only waits aside, and others depend on it. The
 /// caller's rights have not been checked yet.
 bool Server::goes_first(const Arrived& request) const {
   Decoder in(std::as_const(request.message.payload).view());
@@ -157,14 +157,14 @@ bool Server::goes_first(const Arrived& request) const {
 }
 
 void Server::begin(Arrived request) {
-  places_.take();
-  if (!job::spawn(gate_, answer(std::move(request)))) places_.give_back();
+  permits_.take();
+  if (!job::spawn(gate_, answer(std::move(request)))) permits_.give_back();
 }
 
 void Server::begin_waiting() {
-  if (beginning_) return;  // a call that ended at once has freed its place: the loop below goes on
+  if (beginning_) return;  // a call that ended at once has freed its permit: the loop below goes on
   beginning_ = true;
-  while (places_.free() && !waiting_.empty()) begin(waiting_.take());
+  while (permits_.free() && !waiting_.empty()) begin(waiting_.take());
   beginning_ = false;
 }
 
@@ -184,7 +184,7 @@ job::Task<void> Server::refuse_busy(Arrived request) {
 job::Task<void> Server::answer(Arrived request) {
   Call call = call_of(request);
   if (network_.network().bound(request.message.peer) == call.address) {  // otherwise nobody waits for an answer
-    call.places = &places_;
+    call.permits = &permits_;
     const Peers::RequestCount counted(peers_, call.peer);
     if (peers_.has_room_for(*call.peer)) {
       co_await take(call, std::as_const(request.message.payload).view());
@@ -192,7 +192,7 @@ job::Task<void> Server::answer(Arrived request) {
       peers_.drop(*call.peer, "an unauthenticated peer with too many requests under way");
     }
   }
-  places_.give_back();
+  permits_.give_back();
 }
 
 job::Task<void> Server::take(Call& call, ByteView message) {

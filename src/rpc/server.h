@@ -18,7 +18,7 @@
 #include "rpc/loads.h"
 #include "rpc/operations.h"
 #include "rpc/peers.h"
-#include "rpc/places.h"
+#include "rpc/permits.h"
 #include "rpc/refusals.h"
 #include "rpc/reply_gate.h"
 #include "rpc/reply_writer.h"
@@ -43,9 +43,9 @@ struct ServerOptions {
   std::string software;                         // "spate 0.1.0"
   std::uint64_t features = wire::kOurFeatures;  // features that this server agrees to when a client asks for them;
                                                 // tests of clients set fewer
-  std::size_t max_requests = 1024;              // calls under way at once; more wait for a place
-  std::size_t max_aside = 16384;  // calls that wait for other servers or clients and take no place (ReleasedPlace)
-  /// Bytes of requests that wait for a place; beyond it requests are refused with kBusy.
+  std::size_t max_requests = 1024;              // calls under way at once; more wait for a permit
+  std::size_t max_aside = 16384;  // calls that wait for other servers or clients and take no permit (ReleasedPermit)
+  /// Bytes of requests that wait for a permit; beyond it requests are refused with kBusy.
   std::uint64_t max_waiting_bytes = 64ULL << 20U;
   /// The part of max_requests for peers that have not proved a key, in all and for each. A peer that exceeds its part
   /// is dropped. When all together exceed theirs, the one with the most requests is dropped, so that a peer that never
@@ -59,7 +59,7 @@ struct ServerOptions {
 
 /// One per process (a process with several roles adds several services; one may come later). One executor. `network`,
 /// `random`, `metrics` and the services outlive it. Life cycle: construct -> add services -> start() -> stop() awaited
-/// -> destroyed. Handshakes, keep-alives, requests for events and requests of other servers never wait for a place, so
+/// -> destroyed. Handshakes, keep-alives, requests for events and requests of other servers never wait for a permit, so
 /// a full server still hears that its clients live.
 class Server {
  public:
@@ -72,7 +72,7 @@ class Server {
   /// Replies wait for the gate from now on. Call it before start().
   void set_gate(ReplyGate& gate) { gate_to_pass_ = &gate; }
   void start();
-  /// Takes no more requests, drops those that wait for a place without an answer, stops those under way, and waits
+  /// Takes no more requests, drops those that wait for a permit without an answer, stops those under way, and waits
   /// until they have ended. Clients send dropped requests again when their connection is lost or their timeout ends.
   job::Task<void> stop();
 
@@ -124,7 +124,7 @@ class Server {
   Authenticator authenticator_;
   Operations operations_;
   Calls calls_;
-  Places places_;
+  Permits permits_;
   AdmissionQueue waiting_;
   bool beginning_ = false;
   std::size_t refusing_ = 0;

@@ -69,8 +69,8 @@ TEST(UserKeyHandshake, AKeyThatReadsGetsNoBatches) {
   EXPECT_NE(writes.features & wire::kFeatureBatches, 0U);
 }
 
-/// Changes of the restrictions that a user would like.
-std::vector<UserKey> wishes() {
+/// Keys with other restrictions than some_user() has.
+std::vector<UserKey> altered_keys() {
   std::vector<UserKey> all(6, some_user());
   all[0].user.uid = 1001;
   all[1].user.gid = 4;
@@ -82,10 +82,10 @@ std::vector<UserKey> wishes() {
 }
 
 TEST(UserKeyHandshake, AlteredRestrictionsAreAnotherKey) {
-  for (const UserKey& wish : wishes()) {
+  for (const UserKey& altered : altered_keys()) {
     Meeting meeting;
     ClientKey forged = key_for(some_user());
-    forged.restrictions = encoded(wish);
+    forged.restrictions = encoded(altered);
     meeting.identity.key = forged;
     EXPECT_TRUE(is_refused(meeting, "initiator", "did not prove the key"));
   }
@@ -93,9 +93,9 @@ TEST(UserKeyHandshake, AlteredRestrictionsAreAnotherKey) {
 
 /// An attacker's client does not mind that the server has not proved the key.
 TEST(UserKeyHandshake, TheServerRefusesAProofByAnotherKeyThanTheRestrictedOne) {
-  for (const UserKey& wish : wishes()) {
+  for (const UserKey& altered : altered_keys()) {
     ClientKey forged = key_for(some_user());
-    forged.restrictions = encoded(wish);
+    forged.restrictions = encoded(altered);
     Meeting meeting;
     meeting.identity.key = forged;
     ASSERT_FALSE(meeting.handshake());
@@ -133,10 +133,10 @@ TEST(UserKeyHandshake, AUserIsNoServerAndIssuesNoKeys) {
   other_role.identity.key = key_for(some_user(), key_of(2));
   EXPECT_TRUE(is_refused(other_role, "acceptor", "does not have"));
   ClientKey again = key_for(some_user());
-  UserKey wish = some_user();
-  wish.user.uid = 1001;
+  UserKey altered = some_user();
+  altered.user.uid = 1001;
   const wire::FileKey own(FsId(0xF5), again);
-  again.restrictions = encoded(wish);
+  again.restrictions = encoded(altered);
   again.secret = own.for_user(again.restrictions).secret;
   Meeting derived;
   derived.identity.key = again;

@@ -194,7 +194,7 @@ def foreign_home(root):
 
         check(as_stranger(prepare) == 0, "nothing prepared")
         for supervisor in ([bystander.pid, started], [1 << 22, 1]):
-            told = json.dumps({"job": "c", "hosts": ["one"], "launcher": evil + " {host}", "base": root, "keeper": supervisor})
+            told = json.dumps({"job": "c", "hosts": ["one"], "launcher": evil + " {host}", "base": root, "supervisor": supervisor})
             check(as_stranger(lambda told=told: write(state + "/control.json", told)) == 0, "no note")
             for words in (("down",), ("status",), ("stage-in", "/etc/hostname", "spate:/x")):
                 refused(job(root, *words, "--id", "c", home=home), "another user's")

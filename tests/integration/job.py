@@ -323,7 +323,7 @@ def main():
         owner.wait()
         job.wait_gone("the end of the owner")
         job.up()
-        os.kill(job.control()["keeper"][0], signal.SIGKILL)
+        os.kill(job.control()["supervisor"][0], signal.SIGKILL)
         wait_until(lambda: not os.listdir(job.disk), "the nodes end without their supervisor", 60)
         job.does("down")
         job.wait_gone("down after the supervisor was killed")

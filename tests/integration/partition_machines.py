@@ -82,7 +82,7 @@ class Networked(Machines):
         """Returns how many groups lack a copy, as `spate status` says on a machine."""
         return sum(row["degraded"] for row in self.status(name)[1] if "groups" in row)
 
-    def whole(self, name, keeper):
+    def whole(self, name, holder):
         """Waits until `spate status` says on the machine `name` that nothing is missing. Then compares all copies, on a
         machine that has the server key."""
         began = time.monotonic()
@@ -98,7 +98,7 @@ class Networked(Machines):
         except AssertionError as error:
             raise AssertionError("%s: %s" % (error, last)) from error
         print("  whole after %.1f s" % (time.monotonic() - began), flush=True)
-        self.fsck(keeper, "--contents")
+        self.fsck(holder, "--contents")
 
     def fsck(self, name, *args):
         """Checks that `spate fsck ARGS` finds no error. See Cluster.fsck()."""

@@ -107,7 +107,7 @@ class Forwarder {
   class Running {
    public:
     explicit Running(Forwarder& forwarder)
-        : forwarder_(forwarder), holder_(forwarder.gate_), number_(forwarder.next_number_++) {
+        : forwarder_(forwarder), pass_(forwarder.gate_), number_(forwarder.next_number_++) {
       forwarder_.running_.insert(number_);
     }
     Running(const Running&) = delete;
@@ -121,7 +121,7 @@ class Forwarder {
 
    private:
     Forwarder& forwarder_;
-    const job::Gate::Holder holder_;
+    const job::Gate::Pass pass_;
     const std::uint64_t number_;
   };
 

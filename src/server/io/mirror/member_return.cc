@@ -30,7 +30,7 @@ MemberReturn::MemberReturn(MirrorHost& host, MirrorGroup& group, MemberAcceptanc
       gate_(gate) {}
 
 job::Task<void> MemberReturn::run(MirrorFollowerPtr follower) {
-  const job::Gate::Holder in(gate_);
+  const job::Gate::Pass in(gate_);
   follower->returns = true;
   follower->failed = false;
   MirrorHost::RecordChange joining;

@@ -127,7 +127,7 @@ void PrimaryTerm::record_changed() {
 }
 
 job::Task<void> PrimaryTerm::open(std::vector<ChangedRegion> doubtful, MonoTime serves_from) {
-  const job::Gate::Holder in(gate_);
+  const job::Gate::Pass in(gate_);
   record_changed();
   for (const GroupMember& member : std::vector<GroupMember>(group_.record.members)) {
     if (member.target == group_.self) continue;
@@ -295,7 +295,7 @@ Result<void> PrimaryTerm::check_renewal(const wire::CopyRenewRequest& request, c
 /// lacks, and replace its copy, which is the right one.
 job::Task<Result<std::uint64_t>> PrimaryTerm::renew(wire::CopyRenewRequest request, job::StopToken stop) {
   SPATE_CO_TRY(std::ignore, check_renewal(request, stop));
-  const job::Gate::Holder in(gate_);
+  const job::Gate::Pass in(gate_);
   std::set<DatafileId> there;
   const flow::Asker background(ClientId(), wire::Priority::kBackground);
   for (const wire::DatafileRef& datafile : request.datafiles) {
@@ -344,7 +344,7 @@ job::Task<Result<void>> PrimaryTerm::window_of(MirrorFollowerPtr follower, std::
 
 job::Task<void> PrimaryTerm::close_window() {
   if (!leads()) co_return;
-  const job::Gate::Holder in(gate_);
+  const job::Gate::Pass in(gate_);
   if (!group_.record.is_whole() || group_.log.size() == 0) co_return;
   const std::uint64_t window = forwarder_.next_window();
   const auto ended = co_await forwarder_.wait_until_done();  // also those that began in earlier windows

@@ -6,7 +6,7 @@
 
 #include "log/log.h"
 #include "model/defect.h"
-#include "rpc/places.h"
+#include "rpc/permits.h"
 #include "server/meta/core/answers.h"
 #include "server/meta/core/open_store.h"
 #include "server/meta/store/keys.h"
@@ -284,13 +284,13 @@ job::Task<Result<void>> MetaCore::before_next_run(Operation& operation) {
   const job::StopToken stop = operation.call().stop;
   if (auto wait = operation.deferred().take_wait()) {
     operation.locks_.release();
-    const rpc::ReleasedPlace released(operation.call());
+    const rpc::ReleasedPermit released(operation.call());
     auto waited = co_await wait();
     co_return waited;
   }
   if (!operation.wanted_locks_.empty()) {
     auto wanted = std::move(operation.wanted_locks_);
-    const rpc::ReleasedPlace released(
+    const rpc::ReleasedPermit released(
         operation.call());  // the operation that holds the locks may itself wait for others
     auto waited = co_await operation.locks_.wait_for(std::move(wanted), stop);
     co_return waited;
@@ -323,7 +323,7 @@ void MetaCore::committed(Operation& operation) {
 /// Waits until the truncation is over. If it was given up, the stored answer has become an error.
 job::Task<Result<void>> MetaCore::after_truncation(const rpc::Call& call, Handle handle) {
   {
-    const rpc::ReleasedPlace released(call);
+    const rpc::ReleasedPermit released(call);
     SPATE_CO_TRY(std::ignore, co_await parts_.intent_recovery->truncated(handle, call.stop));
   }
   if (!has_slot(call)) co_return {};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The waits of an operation's run for other clients; and reads, which have no other waits.
-#include "rpc/places.h"
+#include "rpc/permits.h"
 #include "server/meta/core/core.h"
 
 namespace spate::meta {
@@ -10,7 +10,7 @@ job::Task<Result<void>> MetaCore::recall(Operation& operation) {
   const bool nothing = operation.changes().touched().objects.empty() && !operation.changes().opened_for_reading();
   if (nothing || parts_.leases == nullptr) co_return {};
   operation.begin_changes();
-  const rpc::ReleasedPlace released(operation.call());
+  const rpc::ReleasedPermit released(operation.call());
   auto recalled = co_await parts_.leases->recall(operation);
   co_return recalled;
 }
@@ -21,7 +21,7 @@ job::Task<Result<void>> MetaCore::recall_met(Operation& operation) {
   operation.store_.reset();
   operation.locks_.release();
   operation.end_changes(false);
-  const rpc::ReleasedPlace released(operation.call());
+  const rpc::ReleasedPermit released(operation.call());
   auto recalled = co_await parts_.leases->recall_met(operation);
   co_return recalled;
 }

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "log/log.h"
-#include "rpc/places.h"
+#include "rpc/permits.h"
 #include "server/meta/core/core.h"
 #include "server/meta/names/objects.h"
 #include "server/meta/store/access.h"
@@ -224,7 +224,7 @@ job::Task<bool> show_as_it_is(Operation& operation, InodeRecord& inode) {
   if (!lends && !asks_here) co_return false;
   const Layout layout = *inode.layout;
   // An io server may be silent for long.
-  const rpc::ReleasedPlace released(operation.call());
+  const rpc::ReleasedPermit released(operation.call());
   const auto data = co_await operation.core().parts().io->stat(inode.handle(), layout, operation.call().stop);
   if (lends && (!data || data->change_sum != a.change_sum)) drop_setid_bits(a);
   if (!asks_here || !data) co_return false;

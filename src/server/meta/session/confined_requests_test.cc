@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "base/expect.h"
-#include "rpc/places.h"
+#include "rpc/permits.h"
 #include "server/meta/names/operations.h"
 #include "server/meta/testing/confined_keys_test.h"
 #include "wire/handles.h"
@@ -193,21 +193,21 @@ TEST_F(ConfinedRequests, AChangeThatHasWaitedForALeaseIsRefusedIfItsObjectIsOuts
 }
 
 /// A silent io server must not keep other requests from running.
-TEST_F(ConfinedRequests, ARequestHasNoPlaceWhileIoServersAreAskedForASize) {
+TEST_F(ConfinedRequests, ARequestHasNoPermitWhileIoServersAreAskedForASize) {
   ASSERT_OK(open_file(operators, "top/data/f", wire::kOpenWrite));
-  rpc::Places only_one(1, 1);
+  rpc::Permits only_one(1, 1);
   only_one.take();
-  places = &only_one;
+  permits = &only_one;
   io.hold();
   wire::GetattrRequest request;
   request.handle = inside;
   const auto asking = begin<wire::ObjectReply>(user, request, no_id());
   ASSERT_EQ(asking->result, std::nullopt) << "it does not wait for the io servers";
-  EXPECT_TRUE(only_one.free()) << "it has its place while it waits";
+  EXPECT_TRUE(only_one.free()) << "it has its permit while it waits";
   io.release();
   run_ready();
   EXPECT_OK(asking->result);
-  EXPECT_FALSE(only_one.free()) << "it has no place afterwards";
+  EXPECT_FALSE(only_one.free()) << "it has no permit afterwards";
 }
 
 TEST_F(ConfinedRequests, ASizeThatIoServersDoNotTellIsShownAsUnknown) {

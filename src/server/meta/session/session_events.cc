@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "job/deadline.h"
-#include "rpc/places.h"
+#include "rpc/permits.h"
 
 namespace spate::meta {
 namespace {
@@ -66,7 +66,7 @@ job::Task<void> SessionEvents::wait_for_event(const rpc::Call& call, QueuePtr qu
   const std::uint64_t mine = queue->polls;
   ++waiting_;
   job::DeadlineScope scope(core_.executor(), core_.executor().now() + longest, call.stop);
-  const rpc::ReleasedPlace released(call);
+  const rpc::ReleasedPermit released(call);
   while (queue->events.empty() && queue->polls == mine && !queue->over) {
     const auto woken = co_await queue->changed.wait(scope.token());
     if (!woken) break;

@@ -177,7 +177,7 @@ job::Task<Result<void>> SessionTable::join(rpc::Peer& peer, const wire::Authenti
                                            wire::AuthenticateReply& reply) {
   if (request.kind == wire::PeerKind::kServer) co_return {};
   if (gate_.closed()) co_return Errc::kCancelled;
-  const job::Gate::Holder holder(gate_);
+  const job::Gate::Pass holder(gate_);
   Result<SessionPtr> session = Errc::kUnknown;
   if (request.client) {
     session = co_await resume(peer, request);

@@ -151,7 +151,7 @@ class RoleTest : public ::testing::Test {
     call.peer->incarnation = client.incarnation;
     call.peer->user_key = client.user_key;
     call.peer->features = client.features;
-    call.places = places;
+    call.permits = permits;
     Bytes body;
     wire::encode_body(request, body);
     SPATE_CO_TRY(auto answer, co_await role->service().operations().at(Request::kOp).handler(call, body));
@@ -286,8 +286,8 @@ class RoleTest : public ::testing::Test {
   MetaOptions options;
   std::unique_ptr<MetaRole> role;
   Result<void> started;
-  wire::Granted granted;          // with the last reply to a change of a client with the feature `grants`
-  rpc::Places* places = nullptr;  // those that requests take; null: requests take none
+  wire::Granted granted;            // with the last reply to a change of a client with the feature `grants`
+  rpc::Permits* permits = nullptr;  // those that requests take; null: requests take none
 
  private:
   static bool is_change(wire::Op op) {
