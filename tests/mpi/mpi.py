@@ -32,10 +32,19 @@ def command(mpi, ranks, *words):
     return ["mpiexec." + mpi, *options, "-n", str(ranks), *words]
 
 
+def patient(fs):
+    """Returns a library with which ranks sleep while they wait (patient.c): there are more ranks and servers than processors."""
+    library = os.path.join(fs.root, "patient.so")
+    if not os.path.exists(library):
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", library, os.path.join(HERE, "patient.c"), "-ldl"], check=True)
+    return library
+
+
 def environment(fs, **more):
-    # Open MPI refuses to run as root without the first two. A rank that waits gives its processor to others: there are more ranks and servers
-    # than processors.
-    return dict(fs.env, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_mpi_yield_when_idle="1", MPIR_CVAR_POLLS_BEFORE_YIELD="1", **more)
+    # Open MPI refuses to run as root without the first two.
+    env = dict(fs.env, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_mpi_yield_when_idle="1", **more)
+    env["LD_PRELOAD"] = ":".join(filter(None, [env.get("LD_PRELOAD"), patient(fs)]))
+    return env
 
 
 def started(fs, mpi, ranks, *words, env=None, prefix=(SPATE, "run", "--mpi", "--")):
