@@ -226,7 +226,7 @@ class ResendingService final : public rpc::Service {
     if (result && body.size() < kSmall && ++writes_ % kEvery == 0) {
       rpc::Call copy = call;
       copy.stop = {};
-      copy.places = nullptr;
+      copy.permits = nullptr;
       job::spawn(gate_, once_more(handler, std::move(copy), to_bytes(body)));
     }
     co_return result;
@@ -263,7 +263,7 @@ class HoardingService final : public rpc::Service {
     const MonoTime deadline = executor_.now() + std::chrono::milliseconds(call.header.deadline_ms);
     job::DeadlineScope scope(executor_, call.header.deadline_ms == 0 ? MonoTime::never() : deadline, {});
     copy.stop = scope.token();
-    copy.places = nullptr;
+    copy.permits = nullptr;
     auto result = co_await handler(copy, body);
     co_return result;
   }
