@@ -179,6 +179,54 @@ TEST_F(BypassTest, ATruncationWaitsForTheHolder) {
   EXPECT_EQ(read(other_, *theirs), Bytes(100, std::byte{'e'}));
 }
 
+/// A client that waits for a minute after a refusal.
+class RefusedBypassTest : public BypassTest {
+ protected:
+  RefusedBypassTest() : patient_(world_.start_client_beside(kLender, options())) {
+    const FilePtr file = create(patient_, "to be connected");
+    SPATE_CHECK(write(patient_, *file, 'a') == Errc::kOk);
+  }
+  static client::Options options() {
+    client::Options options = bypass_options();
+    options.bypass_when.ask_again_after = std::chrono::minutes(1);
+    return options;
+  }
+  void expect_bypass(client::File& file, bool expected) {
+    const std::uint64_t before = world_.bypassed_bytes();
+    EXPECT_EQ(write(patient_, file, 'x'), Errc::kOk);
+    EXPECT_EQ(world_.bypassed_bytes() - before, expected ? kWritten : 0);
+  }
+
+  ClientProcess& patient_;
+};
+
+TEST_F(RefusedBypassTest, ANewFileIsLentFromItsSecondWriteOn) {
+  const FilePtr made = create(patient_, "new");
+  expect_bypass(*made, false);
+  expect_bypass(*made, true);
+  expect_bypass(*made, true);
+}
+
+TEST_F(RefusedBypassTest, AnEmptyFileIsLentFromItsSecondWriteOn) {
+  {
+    const FilePtr made = create(other_, "empty");
+  }
+  const FilePtr opened = open(patient_, "empty");
+  expect_bypass(*opened, false);
+  expect_bypass(*opened, true);
+}
+
+TEST_F(RefusedBypassTest, AClientThatWasRefusedAfterItsFirstWriteWaits) {
+  const FilePtr mine = lend("file");
+  const FilePtr theirs = open(patient_, "file");
+  expect_bypass(*theirs, false);  // recalls the holder's lease
+  expect_bypass(*theirs, false);  // is refused for that
+  world_.run_for(std::chrono::seconds(10));
+  expect_bypass(*theirs, false);
+  world_.run_for(std::chrono::minutes(1));
+  expect_bypass(*theirs, true);
+}
+
 class FalseFenceTest : public BypassTest {
  protected:
   FalseFenceTest() : BypassTest(Plant::kFalseFence) {}

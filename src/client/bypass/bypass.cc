@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "client/session/session.h"
 
@@ -26,8 +27,8 @@ class TagWatch final : public rpc::Bulk {
 
 }  // namespace
 
-Bypass::Bypass(Session& session, LeasedFiles& leased_files)
-    : session_(session), leased_files_(leased_files), turn_(session.executor(), 1) {}
+Bypass::Bypass(Session& session, LeasedFiles& leased_files, bool empty)
+    : session_(session), leased_files_(leased_files), empty_(empty), turn_(session.executor(), 1) {}
 
 Bypass::HeldPtr Bypass::find(std::uint32_t slot, bool for_writing) {
   const auto found = slots_.find(slot);
@@ -69,7 +70,8 @@ bool Bypass::worth_it(const BypassParams& params) {
   if (bytes_seen_ < when.after_bytes && transfers_seen_ < when.after_transfers) return false;
   const MonoTime now = session_.executor().now();
   for (const wire::SlotRef& ref : params.slots) {
-    if (slots_[ref.slot].not_before > now) return false;
+    const SlotLeases& slot = slots_[ref.slot];
+    if (slot.not_before > now || (empty_ && params.for_writing && !slot.written)) return false;
   }
   const bmi::PeerInfo peer = params.channel.peer_info();
   if (!peer.connected || peer.passes_descriptors) return peer.connected;
@@ -77,6 +79,11 @@ bool Bypass::worth_it(const BypassParams& params) {
   // time to time.
   for (const wire::SlotRef& ref : params.slots) slots_[ref.slot].not_before = now + when.ask_again_after;
   return false;
+}
+
+void Bypass::written_by_server(std::uint32_t slot) {
+  SlotLeases& entry = slots_[slot];
+  if (!std::exchange(entry.written, true)) entry.not_before = MonoTime();
 }
 
 job::Task<bool> Bypass::ready(const BypassParams& params, Limits limits) {

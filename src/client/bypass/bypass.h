@@ -35,14 +35,18 @@ struct BypassParams {
 /// using it when the server recalls it. From then on the server moves the data. One executor.
 class Bypass {
  public:
-  /// Both parameters outlive this object.
-  Bypass(Session& session, LeasedFiles& leased_files);
+  /// `session` and `leased_files` outlive this object. `empty`: no datafile of the file was made yet, so a lease to
+  /// write one would be refused.
+  Bypass(Session& session, LeasedFiles& leased_files, bool empty);
   Bypass(const Bypass&) = delete;
   Bypass& operator=(const Bypass&) = delete;
 
   /// Whether ready() may succeed. Cheap enough to call for each read and write. It must be called for each, because it
   /// counts them: a file that moves little data gets no lease.
   bool considers(const BypassParams& params);
+  /// A server has written to the datafile of this slot. If the lease was refused because there was no datafile yet, it
+  /// may be asked for again at once.
+  void written_by_server(std::uint32_t slot);
   /// Whether leases for all of these slots are held. Asks for missing ones. Only one call asks the server at a time.
   /// Other calls do not wait for it, unless they demand the path kBypass.
   job::Task<bool> ready(const BypassParams& params, Limits limits);
@@ -80,7 +84,8 @@ class Bypass {
   struct SlotLeases {
     HeldPtr reader;
     HeldPtr writer;
-    MonoTime not_before;  // no new request before this time, after a refusal
+    MonoTime not_before;   // no new request before this time, after a refusal
+    bool written = false;  // by this open, through the server
   };
 
   HeldPtr find(std::uint32_t slot, bool for_writing);
@@ -94,6 +99,7 @@ class Bypass {
 
   Session& session_;
   LeasedFiles& leased_files_;
+  const bool empty_;
   std::unordered_map<std::uint32_t, SlotLeases> slots_;
   std::vector<HeldPtr> ended_;  // leases whose moved bytes have not been reported yet
   std::string refusal_ = "no lease was asked for yet";

@@ -55,7 +55,7 @@ FileData::FileData(Cluster& cluster, Params params)
       distribution_(params.distribution),
       capability_(params.capability),
       written_(params.written),
-      bypass_(cluster.session(), cluster.leased_files()),
+      bypass_(cluster.session(), cluster.leased_files(), written_.made_file()),
       read_due_(read_moves_atime(cluster_, params.attributes)) {}
 
 void FileData::note_read() {
@@ -65,6 +65,10 @@ void FileData::note_read() {
 void FileData::note_written(const std::vector<SlotState>& slots) {
   read_due_ = cluster_.options().atime != Atime::kNever;  // mtime has changed
   written_.note(slots);
+  for (const SlotState& s : slots) {
+    const bool there = !s.by_client && s.state.change_counter != 0;
+    if (there) bypass_.written_by_server(s.slot);
+  }
 }
 
 TransferTarget FileData::target(const Capability& capability) {
