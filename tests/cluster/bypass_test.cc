@@ -7,6 +7,7 @@
 #include "base/expect.h"
 #include "tests/cluster/calls.h"
 #include "tests/cluster/data_model.h"
+#include "tests/cluster/gathered_writes_fixture.h"
 
 namespace spate::cluster {
 namespace {
@@ -17,9 +18,9 @@ using FilePtr = std::unique_ptr<client::File>;
 constexpr ServerId kLender{2};
 constexpr std::uint64_t kWritten = 6000;
 
-WorldOptions lending_options(Plant plant) {
+WorldOptions lending_options(Plant plant, std::uint32_t io_servers = 1) {
   WorldOptions options;
-  options.io_servers = 1;
+  options.io_servers = io_servers;
   options.doubled = 0;
   options.bypass = io::BypassPolicy::kWrite;
   options.plant = plant;
@@ -35,8 +36,8 @@ client::Options bypass_options() {
 
 class BypassTest : public ::testing::Test {
  protected:
-  explicit BypassTest(Plant plant = Plant::kNone)
-      : world_(lending_options(plant)),
+  explicit BypassTest(WorldOptions options = lending_options(Plant::kNone))
+      : world_(std::move(options)),
         holder_(&world_.start_client_beside(kLender, bypass_options())),
         other_(world_.start_client()) {}
 
@@ -227,9 +228,55 @@ TEST_F(RefusedBypassTest, AClientThatWasRefusedAfterItsFirstWriteWaits) {
   expect_bypass(*theirs, true);
 }
 
+/// A mount that may gather small writes, on the io server's machine.
+class GatheringBypassTest : public BypassTest {
+ protected:
+  GatheringBypassTest() : mount_(world_.start_client_beside(kLender, options(*memory_))) {
+    EXPECT_ERRC(run(mount_, mount_.client().stat(client::path_from_root("file"))), Errc::kNotFound);
+    std::ignore = gathered().has_room();
+    world_.run_for(std::chrono::milliseconds(20));
+    EXPECT_TRUE(gathered().has_room());
+    file_ = create(mount_, "file");
+  }
+  static client::Options options(client::GatherMemory& memory) {
+    client::Options options = bypass_options();
+    options.keep_attributes = true;
+    options.gather = &memory;
+    options.bypass_when = {65536, 4, std::chrono::minutes(1)};
+    return options;
+  }
+  client::GatheredWrites& gathered() { return mount_.client().cluster().gathered(); }
+  std::uint64_t bypassed(std::uint64_t offset, std::size_t size) {
+    const std::uint64_t before = world_.bypassed_bytes();
+    const Bytes bytes = pattern(offset, size);
+    EXPECT_OK(run(mount_, file_->gathering()->write(offset, bytes)));
+    return world_.bypassed_bytes() - before;
+  }
+
+  std::unique_ptr<client::GatherMemory> memory_ = memory_of(-1);
+  ClientProcess& mount_;
+  FilePtr file_;
+};
+
+TEST_F(GatheringBypassTest, LargeWritesGoPastTheServerAndAreNotGathered) {
+  EXPECT_EQ(bypassed(0, 65536), 0U);
+  EXPECT_FALSE(gathered().has(file_->handle()));
+  EXPECT_EQ(bypassed(65536, 65536), 65536U);
+  EXPECT_FALSE(gathered().has(file_->handle()));
+  Bytes all(2 * 65536);
+  EXPECT_EQ(run(mount_, file_->read(0, all)).value(), all.size());
+  EXPECT_BYTES(all, pattern(0, all.size()));
+}
+
+TEST_F(GatheringBypassTest, SmallWritesAreGatheredAfterAFewThatCouldNotBe) {
+  for (std::uint64_t i = 0; i < 10; ++i) EXPECT_EQ(bypassed(8192 * (i % 2), 4096), 0U);
+  EXPECT_EQ(bypassed(3 * 4096, 4096), 0U);
+  EXPECT_TRUE(gathered().has(file_->handle()));
+}
+
 class FalseFenceTest : public BypassTest {
  protected:
-  FalseFenceTest() : BypassTest(Plant::kFalseFence) {}
+  FalseFenceTest() : BypassTest(lending_options(Plant::kFalseFence)) {}
 };
 
 /// Without this plant, the tests above could not show that the simulated holder writes through a descriptor of its own.

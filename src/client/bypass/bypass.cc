@@ -11,6 +11,7 @@ namespace spate::client {
 namespace {
 
 constexpr Duration kReturnTimeout = std::chrono::seconds(1);
+constexpr std::uint64_t kUngathered = 64;  // guess: until it is known whether writes can be gathered, some are not
 constexpr std::uint64_t kBetweenLooks = 1U << 20U;  // bytes written between two looks at the device's room
 
 /// Learns the tag of the request. The descriptors come under the tags that follow this tag.
@@ -27,8 +28,8 @@ class TagWatch final : public rpc::Bulk {
 
 }  // namespace
 
-Bypass::Bypass(Session& session, LeasedFiles& leased_files, bool empty)
-    : session_(session), leased_files_(leased_files), empty_(empty), turn_(session.executor(), 1) {}
+Bypass::Bypass(Session& session, LeasedFiles& leased_files, About about)
+    : session_(session), leased_files_(leased_files), about_(about), turn_(session.executor(), 1) {}
 
 Bypass::HeldPtr Bypass::find(std::uint32_t slot, bool for_writing) {
   const auto found = slots_.find(slot);
@@ -63,15 +64,24 @@ bool Bypass::considers(const BypassParams& params) {
   return holds(params) || (!asking_ && worth_it(params));
 }
 
+/// After this client has written a file by itself, it gathers no more writes of the file. So only large writes ask, and
+/// many small ones that could not be gathered.
+bool Bypass::enough(const BypassParams& params) const {
+  const BypassOptions& when = session_.options().bypass_when;
+  if (about_.gathers && params.for_writing)
+    return params.total_bytes >= when.after_bytes || transfers_seen_ >= kUngathered * when.after_transfers;
+  return bytes_seen_ >= when.after_bytes || transfers_seen_ >= when.after_transfers;
+}
+
 bool Bypass::worth_it(const BypassParams& params) {
   ++transfers_seen_;
   bytes_seen_ += params.total_bytes;
-  const BypassOptions& when = session_.options().bypass_when;
-  if (bytes_seen_ < when.after_bytes && transfers_seen_ < when.after_transfers) return false;
+  if (!enough(params)) return false;
   const MonoTime now = session_.executor().now();
+  const BypassOptions& when = session_.options().bypass_when;
   for (const wire::SlotRef& ref : params.slots) {
     const SlotLeases& slot = slots_[ref.slot];
-    if (slot.not_before > now || (empty_ && params.for_writing && !slot.written)) return false;
+    if (slot.not_before > now || (about_.empty && params.for_writing && !slot.written)) return false;
   }
   const bmi::PeerInfo peer = params.channel.peer_info();
   if (!peer.connected || peer.passes_descriptors) return peer.connected;
@@ -84,6 +94,12 @@ bool Bypass::worth_it(const BypassParams& params) {
 void Bypass::written_by_server(std::uint32_t slot) {
   SlotLeases& entry = slots_[slot];
   if (!std::exchange(entry.written, true)) entry.not_before = MonoTime();
+}
+
+bool Bypass::may_write(std::uint32_t slot) const {
+  if (session_.options().bypass != BypassMode::kWrite) return false;
+  const auto found = slots_.find(slot);
+  return found == slots_.end() || found->second.not_before <= session_.executor().now();
 }
 
 job::Task<bool> Bypass::ready(const BypassParams& params, Limits limits) {

@@ -35,9 +35,13 @@ struct BypassParams {
 /// using it when the server recalls it. From then on the server moves the data. One executor.
 class Bypass {
  public:
-  /// `session` and `leased_files` outlive this object. `empty`: no datafile of the file was made yet, so a lease to
-  /// write one would be refused.
-  Bypass(Session& session, LeasedFiles& leased_files, bool empty);
+  /// What is known of the file when this begins.
+  struct About {
+    bool empty = false;    // no datafile was made yet, so a lease to write one would be refused
+    bool gathers = false;  // small writes may be gathered, which a lease for writing would end
+  };
+  /// `session` and `leased_files` outlive this object.
+  Bypass(Session& session, LeasedFiles& leased_files, About about);
   Bypass(const Bypass&) = delete;
   Bypass& operator=(const Bypass&) = delete;
 
@@ -47,6 +51,8 @@ class Bypass {
   /// A server has written to the datafile of this slot. If the lease was refused because there was no datafile yet, it
   /// may be asked for again at once.
   void written_by_server(std::uint32_t slot);
+  /// Whether this client may write this slot's datafile by itself, or may find out with the next write.
+  bool may_write(std::uint32_t slot) const;
   /// Whether leases for all of these slots are held. Asks for missing ones. Only one call asks the server at a time.
   /// Other calls do not wait for it, unless they demand the path kBypass.
   job::Task<bool> ready(const BypassParams& params, Limits limits);
@@ -91,6 +97,7 @@ class Bypass {
   HeldPtr find(std::uint32_t slot, bool for_writing);
   static bool has_room(Held& held, std::uint64_t size);
   bool holds(const BypassParams& params);
+  bool enough(const BypassParams& params) const;
   bool worth_it(const BypassParams& params);
   job::Task<Result<void>> ask(const BypassParams& params, Limits limits);
   Result<HeldPtr> take(rpc::Channel& channel, bmi::Address peer, std::uint64_t tag,
@@ -99,7 +106,7 @@ class Bypass {
 
   Session& session_;
   LeasedFiles& leased_files_;
-  const bool empty_;
+  const About about_;
   std::unordered_map<std::uint32_t, SlotLeases> slots_;
   std::vector<HeldPtr> ended_;  // leases whose moved bytes have not been reported yet
   std::string refusal_ = "no lease was asked for yet";

@@ -55,7 +55,8 @@ FileData::FileData(Cluster& cluster, Params params)
       distribution_(params.distribution),
       capability_(params.capability),
       written_(params.written),
-      bypass_(cluster.session(), cluster.leased_files(), written_.made_file()),
+      bypass_(cluster.session(), cluster.leased_files(),
+              {written_.made_file(), written_.made_file() && cluster.gathered().memory() != nullptr}),
       read_due_(read_moves_atime(cluster_, params.attributes)) {}
 
 void FileData::note_read() {

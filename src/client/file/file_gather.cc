@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/file/file_gather.h"
 
+#include <algorithm>
 #include <array>
 
+#include "datatype/measure.h"
 #include "model/defect.h"
 
 namespace spate::client {
@@ -79,8 +81,21 @@ job::Task<Result<bool>> FileGather::gather(std::uint64_t offset, ByteView bytes)
   co_return false;
 }
 
+bool FileGather::rather_by_lease(std::uint64_t offset, std::size_t size) const {
+  if (data_ == nullptr || size < kLeaseBytes || data_->layout().redundancy != Redundancy::kNone) return false;
+  const auto what = datatype::Description::contiguous(offset, size);
+  if (!what) return false;
+  const auto slots = datatype::slots_touched(*what, data_->distribution());
+  return std::ranges::all_of(slots, [this](std::uint32_t slot) { return data_->bypass().may_write(slot); });
+}
+
 job::Task<Result<void>> FileGather::write(std::uint64_t offset, ByteView bytes) {
-  SPATE_CO_TRY(const bool gathered, co_await gather(offset, bytes));
+  bool gathered = false;
+  if (rather_by_lease(offset, bytes.size())) {
+    SPATE_CO_TRY(std::ignore, tell_writer());
+  } else {
+    SPATE_CO_TRY(gathered, co_await gather(offset, bytes));
+  }
   if (gathered) co_return Result<void>();
   auto written = co_await data_->write(offset, bytes, {});
   if (written) wrote_until(offset + bytes.size());

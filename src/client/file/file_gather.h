@@ -22,6 +22,9 @@ class FileGather final : public GatheringFile {
 
   /// A larger write gains little, and goes to the servers at once.
   static constexpr std::size_t kMostBytes = std::size_t{256} << 10U;
+  /// From this size on a write that goes past the servers, under a bypass lease, costs less than a gathered one
+  /// (bench/results/2026-11-29-mount-streams.md).
+  static constexpr std::size_t kLeaseBytes = std::size_t{64} << 10U;
 
   /// As File::write(), but may return before the servers have the data, if this client alone writes the file, through
   /// this open, and the write continues the last one. The servers get the data within about a second, before any other
@@ -51,6 +54,7 @@ class FileGather final : public GatheringFile {
   bool take(std::uint64_t offset, ByteView bytes);
   bool may_gather(std::uint64_t offset, std::size_t size) const;
   bool fits(std::size_t size) const;
+  bool rather_by_lease(std::uint64_t offset, std::size_t size) const;
   Result<void> tell_writer();
   job::Task<Result<void>> send_piece(GatherMemory::Piece& piece);
   void note_failure(Error error);
