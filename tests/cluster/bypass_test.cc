@@ -274,6 +274,27 @@ TEST_F(GatheringBypassTest, SmallWritesAreGatheredAfterAFewThatCouldNotBe) {
   EXPECT_TRUE(gathered().has(file_->handle()));
 }
 
+class TwoServersBypassTest : public BypassTest {
+ protected:
+  TwoServersBypassTest() : BypassTest(lending_options(Plant::kNone, 2)) {
+    world_.watch().on_arrival([this](const WatchedRequest& request) { ++asked_[request.op]; });
+  }
+  std::map<wire::Op, std::uint64_t> asked_;
+};
+
+TEST_F(TwoServersBypassTest, ACloseAsksOnlyTheServerThatWasBypassed) {
+  const FilePtr file = create(*holder_, "file");
+  for (const char what : {'a', 'b', 'c'}) EXPECT_EQ(write(*holder_, *file, what), Errc::kOk);
+  EXPECT_GT(world_.bypassed_bytes(), 0U);
+  asked_.clear();
+  client::CloseOptions options;
+  options.learn_data = true;
+  const auto closed = run(*holder_, file->close(std::move(options)));
+  ASSERT_OK(closed);
+  EXPECT_EQ(closed->size, kWritten);
+  EXPECT_EQ(asked_[wire::Op::kDatafileStat], 1U);
+}
+
 class FalseFenceTest : public BypassTest {
  protected:
   FalseFenceTest() : BypassTest(lending_options(Plant::kFalseFence)) {}

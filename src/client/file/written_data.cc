@@ -23,6 +23,7 @@ WrittenData::WrittenData(Cluster& cluster, Params params)
     : cluster_(cluster),
       layout_(params.layout),
       states_(layout_.slots.size()),
+      bypassed_(layout_.slots.size()),
       made_file_(params.created),
       unsynced_(
           cluster.unsynced().join(params.handle, static_cast<std::uint32_t>(layout_.slots.size()), params.created)),
@@ -38,7 +39,7 @@ void WrittenData::note(const std::vector<SlotState>& slots) {
   unsynced_->note_written(slots);
   for (const SlotState& s : slots) {
     if (s.by_client) {
-      wrote_by_itself_ = true;
+      bypassed_[s.slot] = true;
       continue;
     }
     // Replies of writes that ran at the same time may come in any order.
@@ -55,10 +56,10 @@ void WrittenData::note_truncated() {
 
 /// If this open has made the file, the state is known before the first write: there is no data.
 std::optional<wire::DataSummary> WrittenData::summary(const Distribution& distribution) const {
-  if (uncertain() || wrote_by_itself_) return std::nullopt;
+  if (uncertain()) return std::nullopt;
   std::vector<SlotState> states;
   for (std::uint32_t slot = 0; slot < states_.size(); ++slot) {
-    if (!states_[slot]) return std::nullopt;
+    if (bypassed_[slot] || !states_[slot]) return std::nullopt;
     states.push_back(SlotState{slot, *states_[slot], {}});
   }
   return summarize(distribution, states);
@@ -74,14 +75,16 @@ std::vector<std::uint32_t> WrittenData::unknown_slots() const {
   std::vector<std::uint32_t> slots;
   if (uncertain()) return slots;
   for (std::uint32_t slot = 0; slot < states_.size(); ++slot) {
-    if (wrote_by_itself_ || !states_[slot]) slots.push_back(slot);
+    if (bypassed_[slot] || !states_[slot]) slots.push_back(slot);
   }
   return slots;
 }
 
 void WrittenData::learn(const std::vector<SlotState>& slots) {
-  for (const SlotState& s : slots) states_[s.slot] = s.state;
-  wrote_by_itself_ = false;
+  for (const SlotState& s : slots) {
+    states_[s.slot] = s.state;
+    bypassed_[s.slot] = false;
+  }
 }
 
 /// Reports the losses after the first `before` ones. This open's user knew of those when the call began.

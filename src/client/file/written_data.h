@@ -86,9 +86,10 @@ class WrittenData {
   const Layout& layout_;
   /// [slot] the state of its datafile, as far as this open knows.
   std::vector<std::optional<wire::DatafileState>> states_;
+  /// [slot] writes bypassed its server, so replies do not give the datafile's state.
+  std::vector<bool> bypassed_;
   const bool made_file_;
   bool uncertain_ = false;
-  bool wrote_by_itself_ = false;  // writes bypassed the servers, so replies do not give the datafiles' states
   UnsyncedFiles::FilePtr unsynced_;
   const std::uint64_t losses_before_;  // before this open began
   std::uint64_t losses_told_;
