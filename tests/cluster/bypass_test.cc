@@ -242,7 +242,7 @@ class GatheringBypassTest : public BypassTest {
     client::Options options = bypass_options();
     options.keep_attributes = true;
     options.gather = &memory;
-    options.bypass_when = {65536, 4, std::chrono::minutes(1)};
+    options.bypass_when = {8192, 4, std::chrono::minutes(1)};
     return options;
   }
   client::GatheredWrites& gathered() { return mount_.client().cluster().gathered(); }
@@ -272,6 +272,17 @@ TEST_F(GatheringBypassTest, SmallWritesAreGatheredAfterAFewThatCouldNotBe) {
   for (std::uint64_t i = 0; i < 10; ++i) EXPECT_EQ(bypassed(8192 * (i % 2), 4096), 0U);
   EXPECT_EQ(bypassed(3 * 4096, 4096), 0U);
   EXPECT_TRUE(gathered().has(file_->handle()));
+}
+
+TEST_F(GatheringBypassTest, ASmallNewFileIsWrittenThroughTheServer) {
+  for (std::uint64_t i = 0; i < 8; ++i) {
+    const Bytes bytes = pattern(i * 8192, 8192);
+    ASSERT_OK(run(mount_, file_->write(i * 8192, bytes)));
+  }
+  EXPECT_EQ(world_.bypassed_bytes(), 0U);
+  const Bytes bytes = pattern(65536, 8192);
+  ASSERT_OK(run(mount_, file_->write(65536, bytes)));
+  EXPECT_EQ(world_.bypassed_bytes(), 8192U);
 }
 
 class TwoServersBypassTest : public BypassTest {

@@ -12,6 +12,8 @@ namespace {
 
 constexpr Duration kReturnTimeout = std::chrono::seconds(1);
 constexpr std::uint64_t kUngathered = 64;  // guess: until it is known whether writes can be gathered, some are not
+/// A new file of up to so many times `after_bytes` costs more with a lease than without (docs/data-paths.md, "Bypass").
+constexpr std::uint64_t kSmallFile = 8;
 constexpr std::uint64_t kBetweenLooks = 1U << 20U;  // bytes written between two looks at the device's room
 
 /// Learns the tag of the request. The descriptors come under the tags that follow this tag.
@@ -64,10 +66,11 @@ bool Bypass::considers(const BypassParams& params) {
   return holds(params) || (!asking_ && worth_it(params));
 }
 
-/// After this client has written a file by itself, it gathers no more writes of the file. So only large writes ask, and
-/// many small ones that could not be gathered.
+/// After this client has written a file by itself, it gathers no more writes of the file. So only large writes ask for
+/// a lease to write such a file, and many small ones that could not be gathered.
 bool Bypass::enough(const BypassParams& params) const {
   const BypassOptions& when = session_.options().bypass_when;
+  if (about_.empty && params.for_writing && bytes_seen_ <= kSmallFile * when.after_bytes) return false;
   if (about_.gathers && params.for_writing)
     return params.total_bytes >= when.after_bytes || transfers_seen_ >= kUngathered * when.after_transfers;
   return bytes_seen_ >= when.after_bytes || transfers_seen_ >= when.after_transfers;
