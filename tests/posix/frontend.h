@@ -37,7 +37,7 @@ class Frontend {
   virtual Outcome seek(int fd, std::int64_t offset, int whence) = 0;
   virtual Outcome ftruncate(int fd, std::int64_t size) = 0;
   virtual Outcome fallocate(int fd, int mode, std::int64_t offset, std::int64_t size) = 0;
-  /// Size, type and mode, link count. Leaves out the size of a directory.
+  /// As told().
   virtual Outcome fstat(int fd) = 0;
   virtual Outcome list(int fd) = 0;
 
@@ -59,7 +59,11 @@ class Frontend {
   virtual Outcome removexattr(const std::string& path, const std::string& name) = 0;
 };
 
-/// The result of a stat, in the form that both front ends use.
+/// A modification time with these nanoseconds, and below these seconds, was set by utimens().
+constexpr timespec kChosenTime{1'000'000, 6};
+
+/// The result of a stat, in the form that both front ends use. It has the modification time if that was set by
+/// utimens(), else -1.
 Outcome told(const struct stat& st);
 
 /// The folder in which the kernel's front end makes its own: on ext4, if possible. Other file systems answer some calls

@@ -113,7 +113,7 @@ class KernelFrontend final : public Frontend {
   Outcome chmod(const std::string& path, unsigned mode) override { return outcome(::chmod(at(path).c_str(), mode)); }
   Outcome mknod(const std::string& path, unsigned mode) override { return outcome(::mknod(at(path).c_str(), mode, 0)); }
   Outcome utimens(const std::string& path, std::int64_t atime_s, std::int64_t mtime_s) override {
-    const timespec times[2] = {{atime_s, 5}, {mtime_s, 6}};
+    const timespec times[2] = {{atime_s, 5}, {mtime_s, kChosenTime.tv_nsec}};
     if (::utimensat(AT_FDCWD, at(path).c_str(), times, 0) != 0) return outcome(-1);
     struct stat st{};
     ::stat(at(path).c_str(), &st);
@@ -165,9 +165,11 @@ std::string describe(const Outcome& outcome) {
 
 Outcome told(const struct stat& st) {
   const bool directory = S_ISDIR(st.st_mode);
-  char text[100];
-  std::snprintf(text, sizeof text, "mode %o links %llu size %lld", st.st_mode,
-                static_cast<unsigned long long>(st.st_nlink), directory ? -1LL : static_cast<long long>(st.st_size));
+  const bool chosen = st.st_mtim.tv_nsec == kChosenTime.tv_nsec && st.st_mtim.tv_sec < kChosenTime.tv_sec;
+  char text[120];
+  std::snprintf(text, sizeof text, "mode %o links %llu size %lld time %lld", st.st_mode,
+                static_cast<unsigned long long>(st.st_nlink), directory ? -1LL : static_cast<long long>(st.st_size),
+                chosen ? static_cast<long long>(st.st_mtim.tv_sec) : -1LL);
   return {0, text};
 }
 

@@ -71,7 +71,7 @@ class Actor {
     const unsigned flags =
         pick({0U, 0U, 0U, static_cast<unsigned>(RENAME_NOREPLACE), static_cast<unsigned>(RENAME_EXCHANGE)});
     const unsigned mode = pick({0644U, 0600U, 0755U, 0777U});
-    switch (random_.below(12)) {
+    switch (random_.below(13)) {
       case 0:
       case 1: return same(step, "mkdir " + p, [&](Frontend& f) { return f.mkdir(p, mode); });
       case 2: return same(step, "rmdir " + p, [&](Frontend& f) { return f.rmdir(p); });
@@ -88,6 +88,7 @@ class Actor {
         const std::int64_t size = place();
         return same(step, "truncate " + p, [&](Frontend& f) { return f.truncate(p, size); });
       }
+      case 11: return same(step, "utimens " + p, [&](Frontend& f) { return f.utimens(p, step, step); });
       default:
         return same(step, "setxattr " + p,
                     [&](Frontend& f) { return f.setxattr(p, "user.x", q, flags == 0 ? XATTR_CREATE : 0); });
@@ -135,11 +136,19 @@ class Actor {
       case 8: {
         const int mode =
             pick({0, FALLOC_FL_KEEP_SIZE, FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE, FALLOC_FL_ZERO_RANGE});
-        return same(step, "fallocate" + which,
-                    [&](Frontend& f) { return is_directory(f, n) ? Outcome() : f.fallocate(n, mode, at, 3000); });
+        return same(step, "fallocate" + which, [&](Frontend& f) {
+          const bool left_out = is_directory(f, n) || ((mode & FALLOC_FL_PUNCH_HOLE) != 0 && size_of(f, n) <= at);
+          return left_out ? Outcome() : f.fallocate(n, mode, at, 3000);
+        });
       }
       default: return same(step, "fstat" + which, [&](Frontend& f) { return f.fstat(n); });
     }
+  }
+  /// A hole beyond the end sets the time of a local file, and changes nothing at an io server.
+  static std::int64_t size_of(Frontend& frontend, int n) {
+    const std::string text = frontend.fstat(n).text;
+    const std::size_t at = text.find("size ");
+    return at == std::string::npos ? 0 : std::stoll(text.substr(at + 5));
   }
   /// Each file system decides for itself to which offsets one may seek in a directory.
   static bool is_directory(Frontend& frontend, int n) { return frontend.fstat(n).text.starts_with("mode 4"); }

@@ -165,6 +165,7 @@ void begin_truncate(Operation& operation, InodeRecord& inode, std::uint64_t size
   intent.asker = asker_of(operation, opened);
   touch(inode, operation.now());
   drop_setid_bits(operation.who(), a);
+  a.mtime = operation.now();  // stands if no datafile changes
   if (inode.write_opens == 0) {
     if (lends_in_doubt(inode)) drop_setid_bits(a);  // its datafiles will not be asked any more
     inode.written_by_users = false;
@@ -175,7 +176,6 @@ void begin_truncate(Operation& operation, InodeRecord& inode, std::uint64_t size
     // have not been asked after the last writer yet, they determine the size meanwhile.
     if (a.size_known && size > a.size) intent.before = a.size;
     if (a.size_known && !intent.before) a.size = size;
-    a.mtime = operation.now();
     inode.keep_mtime = false;
     if (as_it_is) return;
   } else if (!alone) {

@@ -215,6 +215,21 @@ TEST_F(MetaTruncate, TruncatingAnUnwrittenFileToZeroAsksNoIoServerAndSetsMtime) 
   EXPECT_EQ(inode(handle).truncate_generation, 0U);
 }
 
+// No datafile changes, so none has a later time.
+TEST_F(MetaTruncate, OfAnUnwrittenFileThatIsOpenForWritingSetsMtime) {
+  const Handle handle = create(client, "f", kRW, 0)->object.attributes.handle;
+  wire::SetattrRequest request;
+  request.where = at("f");
+  request.mtime = WallTime{1000};
+  ASSERT_OK(asked<wire::ObjectReply>(client, request));
+  ASSERT_EQ(inode(handle).attributes.mtime, WallTime{1000});
+  wait(seconds(1));
+  wire::TruncateRequest truncation = truncate_request("f", 0);
+  truncation.by_open_file = true;
+  ASSERT_OK(asked<wire::ObjectReply>(client, truncation));
+  EXPECT_EQ(inode(handle).attributes.mtime, clock.wall());
+}
+
 // A crash of an io machine may have undone the change that gave the file its present size.
 TEST_F(MetaTruncate, ToThePresentSizeStillReachesTheDatafiles) {
   const Handle handle = make_file(client, "f", 100);
