@@ -21,6 +21,7 @@ struct Follower {
   ServerId server;
   State state = State::kProbe;
   std::uint64_t next = 1;          // kStream: the next entry to send
+  std::size_t sent = 0;            // entries in the latest message
   std::uint64_t matched = 0;       // its log agrees with ours up to this entry
   std::uint64_t synced = 0;        // its log is synced up to this entry
   std::uint64_t process = 0;       // the run of its process that `matched` and `synced` describe

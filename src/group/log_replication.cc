@@ -104,13 +104,16 @@ job::Task<Result<void>> Leader::send_entries(Follower& follower) {
     auto woken = co_await new_entry_.wait(stopping_);
     co_return woken;
   }
-  co_await executor_.yield();  // requests that have come with the last answer go into this message, too
+  // Requests that have come with the last answer go into this message, too. To look for them costs a system call, which
+  // is in vain as long as one client alone makes changes.
+  if (follower.sent > 1) co_await executor_.yield();
   auto batch = co_await collect(follower.next);
   if (!batch || batch->entries.empty()) {
     if (batch.code() == Errc::kNotFound) follower.state = Follower::State::kCopy;
     co_return Errc::kTryAgain;
   }
-  const std::uint64_t sent_up_to = batch->before.index + batch->entries.size();
+  follower.sent = batch->entries.size();
+  const std::uint64_t sent_up_to = batch->before.index + follower.sent;
   const auto entries = message(MessageKind::kAppend);
   entries->position = batch->before;
   entries->entries = std::move(batch->entries);

@@ -36,7 +36,7 @@ Executor::Executor(Clock& clock, Options options)
 
 /// A thread whose function has run already may still be inside post(): wait for it.
 Executor::~Executor() {
-  SPATE_CHECK(ready_.empty());
+  SPATE_CHECK(ready_.empty() && yielded_.empty());
   SPATE_CHECK(timers_.empty());
   while (posting_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
 }
@@ -117,6 +117,8 @@ void Executor::request_exit() {
 }
 
 bool Executor::step() {
+  ready_.insert(ready_.end(), yielded_.begin(), yielded_.end());
+  yielded_.clear();
   bool did = run_posted();
   did |= fire_timers();
   for (Source* source : sources_) did |= source->poll() > 0;
@@ -146,10 +148,14 @@ std::coroutine_handle<> Executor::take_ready() {
   return handle;
 }
 
+/// Also runs some of what becomes ready meanwhile, since a test of the sources costs a system call. Two coroutines that
+/// wake each other must not keep the sources from being tested.
 bool Executor::run_ready() {
+  constexpr int kRounds = 4;  // guess
   if (ready_.empty()) return false;
-  // Only what is ready now: a coroutine that yields in a loop must not keep the sources from being tested.
-  for (std::size_t left = ready_.size(); left > 0; --left) take_ready().resume();
+  for (int round = 0; round < kRounds && !ready_.empty(); ++round) {
+    for (std::size_t left = ready_.size(); left > 0; --left) take_ready().resume();
+  }
   return true;
 }
 
@@ -166,7 +172,7 @@ bool Executor::run_posted() {
 }
 
 bool Executor::run_turn_end() {
-  if (turn_end_.empty() || !ready_.empty()) return false;
+  if (turn_end_.empty() || !ready_.empty() || !yielded_.empty()) return false;
   std::vector<UniqueFunction<void()>> batch;
   batch.swap(turn_end_);
   for (auto& function : batch) function();

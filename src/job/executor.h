@@ -80,7 +80,7 @@ class Executor {
   Clock& clock() const { return clock_; }
   MonoTime now() const { return clock_.now(); }
 
-  /// Resumes `handle` in a later turn.
+  /// Resumes `handle` soon, in this turn or the next one.
   void schedule(std::coroutine_handle<> handle) { ready_.push_back(handle); }
   /// Calls `function` in a later turn. Thread-safe; the executor may be destroyed as soon as the function has run.
   void post(UniqueFunction<void()> function);
@@ -122,12 +122,12 @@ class Executor {
   /// Suspends the calling coroutine until `when`, or until stopped. Yields kOk, or the token's reason.
   auto sleep_until(MonoTime when, StopToken stop = {}) { return SleepAwaiter(*this, when, stop); }
   auto sleep(Duration span, StopToken stop = {}) { return SleepAwaiter(*this, now() + span, stop); }
-  /// Lets other ready coroutines run first.
+  /// Lets other ready coroutines run first, and tests the sources.
   auto yield() {
     struct Awaiter {
       Executor& executor;
       bool await_ready() { return false; }
-      void await_suspend(std::coroutine_handle<> h) { executor.schedule(h); }
+      void await_suspend(std::coroutine_handle<> h) { executor.yielded_.push_back(h); }
       void await_resume() {}
     };
     return Awaiter{*this};
@@ -179,7 +179,9 @@ class Executor {
     }
   };
 
-  bool idle() const { return ready_.empty() && turn_end_.empty() && !has_posted_.load(std::memory_order_acquire); }
+  bool idle() const {
+    return ready_.empty() && yielded_.empty() && turn_end_.empty() && !has_posted_.load(std::memory_order_acquire);
+  }
   bool spin();
   bool poll_for(Duration time);
   void arm_timer();
@@ -199,6 +201,7 @@ class Executor {
   std::vector<Source*> sources_;
   Source* sleeper_ = nullptr;  // the source whose own sleep this executor uses, or null
   std::deque<std::coroutine_handle<>> ready_;
+  std::vector<std::coroutine_handle<>> yielded_;  // ready in the next turn
   std::vector<UniqueFunction<void()>> turn_end_;
   std::set<Timer*, TimerOrder> timers_;
   std::uint64_t next_order_ = 0;

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/expect.h"
+#include "job/gate.h"
 
 namespace spate::job {
 namespace {
@@ -158,6 +159,58 @@ class PolledSource final : public Source {
   int polls = 0;
   int waits = 0;
 };
+
+/// Becomes ready again at once, `more` times.
+Task<void> pass_on(Executor& executor, int more, std::vector<int>& polls_then, const PolledSource& source) {
+  struct Later {
+    Executor& executor;
+    bool await_ready() { return false; }
+    void await_suspend(std::coroutine_handle<> h) { executor.schedule(h); }
+    void await_resume() {}
+  };
+  for (; more > 0; --more) {
+    co_await Later{executor};
+    polls_then.push_back(source.polls);
+  }
+}
+
+/// A reply often passes through a few coroutines. A test of the sources between each two of them would cost a system
+/// call.
+TEST(ExecutorTurn, CoroutinesThatWakeEachOtherRunInOneTurnForAWhile) {
+  TickingClock clock;
+  Executor executor(clock);
+  PolledSource source;
+  executor.add_source(source);
+  Gate gate(executor);
+  std::vector<int> polls;
+  spawn(gate, pass_on(executor, 20, polls, source));
+  executor.step();
+  EXPECT_EQ(source.polls, 1);
+  EXPECT_GE(polls.size(), 3U) << "a short chain takes one turn";
+  EXPECT_LE(polls.size(), 10U) << "a long one keeps the sources waiting";
+  while (executor.step()) {
+  }
+  EXPECT_EQ(polls.size(), 20U);
+  executor.remove_source(source);
+}
+
+Task<void> yield_often(Executor& executor, std::vector<int>& polls_then, const PolledSource& source) {
+  for (int i = 0; i < 3; ++i) {
+    co_await executor.yield();
+    polls_then.push_back(source.polls);
+  }
+}
+
+TEST(ExecutorTurn, AYieldWaitsUntilTheSourcesWereTested) {
+  TickingClock clock;
+  Executor executor(clock);
+  PolledSource source;
+  executor.add_source(source);
+  std::vector<int> polls;
+  executor.run(yield_often(executor, polls, source));
+  EXPECT_THAT(polls, testing::ElementsAre(1, 2, 3));
+  executor.remove_source(source);
+}
 
 /// The posting thread still touches the executor after its function has run. ThreadSanitizer reports it if the executor
 /// is destroyed too early.
