@@ -9,7 +9,7 @@
 namespace spate::group {
 
 ChannelLink::ChannelLink(ChannelLinkOptions options, job::NetworkContext& network, Random& random)
-    : network_(network), random_(random) {
+    : network_(network), number_(random.next()) {
   identity_.kind = wire::PeerKind::kServer;
   identity_.fs = options.fs;
   identity_.key = options.server_key;
@@ -21,7 +21,7 @@ ChannelLink::ChannelLink(ChannelLinkOptions options, job::NetworkContext& networ
     channel.server = member.server;
     channel.attempt_timeout = Timing().copy_message;  // send() has a deadline for each message
     channel.longest_backoff = Timing().beacon;        // the member may be back at any moment
-    channels_.emplace(member.server, std::make_unique<rpc::Channel>(std::move(channel), network_, identity_, random_));
+    channels_.emplace(member.server, std::make_unique<rpc::Channel>(std::move(channel), network_, identity_, random));
   }
 }
 
@@ -32,13 +32,14 @@ job::Task<Result<Answer>> ChannelLink::send(ServerId to, std::shared_ptr<const M
   rpc::Channel& channel = *found->second;
   const Bytes whole = encode(*message);
   wire::GroupMessageRequest request;
-  request.message = random_.next();
+  request.message = ++number_;
   request.parts = static_cast<std::uint32_t>(whole.size() / wire::kGroupPartBytes + 1);
   if (request.parts > wire::kMostGroupParts) co_return Error(Errc::kMessageTooBig, "message of a group");
   rpc::CallOptions options;
   options.deadline = network_.executor().now() + timeout;
   options.priority = wire::Priority::kControl;
   options.stop = stop;
+  options.trace = TraceId(request.message);
   for (;; ++request.part) {
     const auto begin = whole.begin() + static_cast<std::ptrdiff_t>(request.part * wire::kGroupPartBytes);
     const auto left = static_cast<std::size_t>(whole.end() - begin);

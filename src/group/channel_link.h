@@ -35,7 +35,7 @@ class ChannelLink final : public Link {
 
  private:
   job::NetworkContext& network_;
-  Random& random_;
+  std::uint64_t number_;  // of the last message; it begins at random, and names the message in logs, too
   rpc::Identity identity_;
   std::map<ServerId, std::unique_ptr<rpc::Channel>> channels_;
 };
