@@ -34,6 +34,16 @@ bool Member::accepts(const Message& message) {
   return message.epoch == record_.epoch && message.from == record_.primary;
 }
 
+/// Uses a remembered answer for a short time, as MetaCore::check_space does: to ask the device costs a system call.
+bool Member::short_of_space() {
+  constexpr Duration kGood = std::chrono::milliseconds(10);
+  const MonoTime now = executor_.now();
+  if (now < room_until_) return false;
+  if (store_.store().short_of_space()) return true;
+  room_until_ = now + kGood;
+  return false;
+}
+
 job::Task<Answer> Member::answer(std::shared_ptr<const Message> message) {
   Answer answer;
   answer.process = options_.process;
@@ -54,7 +64,7 @@ job::Task<Answer> Member::answer(std::shared_ptr<const Message> message) {
   answer.last = leader_ != nullptr ? keyval_.last() : log_.last();
   answer.tail_unknown = log_.tail_unknown() && !found_complete();
   answer.incomplete = log_.incomplete();
-  answer.short_of_space = store_.store().short_of_space();
+  answer.short_of_space = short_of_space();
   co_return answer;
 }
 

@@ -92,6 +92,7 @@ class Member final : public Leadership {
 
   bool accepts(const Message& message);
   job::Task<void> accept(const Message& message, Answer& answer);
+  bool short_of_space();
   job::Task<Result<bool>> take_copy(const Message& message);
 
   const MemberOptions options_;
@@ -118,6 +119,7 @@ class Member final : public Leadership {
   std::uint64_t copy_ = 0;
   std::uint64_t copy_number_ = 0;
   unsigned under_way_ = 0;  // messages that are being carried out
+  MonoTime room_until_;     // the device has room until then
 
   job::Event led_;
   job::Event resigned_;
