@@ -85,5 +85,33 @@ TEST(ResyncTest, TheRateIsKept) {
   EXPECT_LT(took, 12s);
 }
 
+/// The server that was lost and the one that leads have both noted the last changes before the loss.
+TEST(ResyncTest, ARegionThatBothHaveNotedIsCopiedOnce) {
+  constexpr std::size_t kRegions = 8;
+  constexpr std::uint64_t kRegionBytes = 1U << 20U;
+  MirrorWorld mirrors(with_rate(0));
+  ClientProcess& client = mirrors.world.start_client();
+  client::NewObject object;
+  object.layout.slot_count = 1;
+  auto made = call(mirrors.world, client, client.client().create(client::path_from_root("f"), kMirrorOpen, object));
+  ASSERT_OK(made);
+  ASSERT_TRUE(mirrors.become_whole());
+  const Bytes data(4096, std::byte{9});
+  for (std::size_t i = 0; i < kRegions; ++i)
+    ASSERT_OK(call(mirrors.world, client, (*made)->write(i * kRegionBytes, data)));
+  const ServerId lost = mirrors.backup_of(**made);
+  mirrors.kill(lost);
+  mirrors.world.run_for(5s);  // it is left out
+  std::size_t copied = 0;
+  mirrors.world.watch().on_arrival([&](const WatchedRequest& request) {
+    if (request.op == wire::Op::kMirrorForward && request.server == lost) ++copied;
+  });
+  mirrors.restart(lost);
+  EXPECT_TRUE(mirrors.become_whole()) << "a group lacks a copy";
+  EXPECT_GE(copied, kRegions);
+  EXPECT_LE(copied, 2 * kRegions + 1) << "data and holes of each region, and the end";
+  EXPECT_EQ(mirrors.differences(), "");
+}
+
 }  // namespace
 }  // namespace spate::cluster

@@ -17,6 +17,16 @@ constexpr Duration kMostReturnPause = std::chrono::seconds(8);  // each failure 
 constexpr std::uint32_t kRecordsRoom = 256 * 1024;              // of a reply
 constexpr std::size_t kPage = 4096;
 
+/// Leaves each region of a datafile once, and none that another one covers. Both members may have noted the same one.
+void simplify(std::vector<ChangedRegion>& regions) {
+  std::sort(regions.begin(), regions.end());
+  regions.erase(std::unique(regions.begin(), regions.end()), regions.end());
+  const auto found = std::ranges::find_if(regions, [](const ChangedRegion& each) { return each.to_the_end; });
+  if (found == regions.end()) return;
+  const ChangedRegion rest = *found;  // the one that begins first
+  std::erase_if(regions, [&](const ChangedRegion& each) { return each != rest && each.region >= rest.region; });
+}
+
 }  // namespace
 
 MemberReturn::MemberReturn(MirrorHost& host, MirrorGroup& group, MemberAcceptance& acceptance, MirrorCopier& copier,
@@ -83,6 +93,7 @@ job::Task<Result<void>> MemberReturn::catch_up(MirrorFollowerPtr follower) {
   }
   std::set<DatafileId> renewed = renewed_[follower->target];
   SPATE_CO_TRY(std::ignore, co_await collect_renewed(renewed, regions));
+  for (auto& [datafile, of] : regions) simplify(of);
   SPATE_LOG("server/io", info, "a member of a group returns group={} target={} datafiles={}", group_.id,
             follower->target, regions.size());
   SPATE_CO_TRY(std::ignore, co_await copier_.copy_all(follower, regions));
