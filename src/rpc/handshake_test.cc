@@ -67,7 +67,7 @@ TEST(Handshake, DuringAKeyChangeBothKeysAreAccepted) {
     Meeting afterwards;
     afterwards.identity = meeting.identity;
     if (used > 10) {
-      EXPECT_TRUE(refused(afterwards, "acceptor", "use the key files of this file system"));
+      EXPECT_TRUE(refused(afterwards, "acceptor", "use the key files of this file system")) << "key " << used;
     }
   }
 }
@@ -80,7 +80,7 @@ TEST(Handshake, Version1AcceptsEachKeyOfTheRing) {
     meeting.options.client_key.others = {key_of(11)};
     meeting.identity.key = key_of(used);
     if (used == 3) {
-      EXPECT_TRUE(refused(meeting, "acceptor", "wrong client key"));
+      EXPECT_TRUE(refused(meeting, "acceptor", "wrong client key")) << "key " << used;
     } else {
       EXPECT_EQ(reason(meeting), "let in") << used;
     }
@@ -93,7 +93,7 @@ TEST(Handshake, TheHigherProtectionOfBothSidesIsUsed) {
     (client_wants ? meeting.identity.policy.protect : meeting.options.protect) = wire::Protect::kData;
     ASSERT_EQ(reason(meeting), "let in");
     EXPECT_EQ(meeting.protect, wire::Protect::kData);
-    EXPECT_TRUE(meeting.both_alike);
+    EXPECT_TRUE(meeting.both_alike) << "the client wants it: " << client_wants;
     EXPECT_EQ(meeting.keys.initiator_data, meeting.initiator_keys.initiator_data);
     EXPECT_EQ(meeting.keys.acceptor_data, meeting.initiator_keys.acceptor_data);
     EXPECT_NE(meeting.keys.initiator_data, meeting.keys.acceptor_data);

@@ -87,7 +87,7 @@ TEST(UserKeyHandshake, AlteredRestrictionsAreAnotherKey) {
     ClientKey forged = key_for(some_user());
     forged.restrictions = encoded(altered);
     meeting.identity.key = forged;
-    EXPECT_TRUE(is_refused(meeting, "initiator", "did not prove the key"));
+    EXPECT_TRUE(is_refused(meeting, "initiator", "did not prove the key")) << "uid " << altered.user.uid;
   }
 }
 
@@ -98,7 +98,7 @@ TEST(UserKeyHandshake, TheServerRefusesAProofByAnotherKeyThanTheRestrictedOne) {
     forged.restrictions = encoded(altered);
     Meeting meeting;
     meeting.identity.key = forged;
-    ASSERT_FALSE(meeting.handshake());
+    ASSERT_FALSE(meeting.handshake()) << "uid " << altered.user.uid;
     const Acceptor acceptor(meeting.options);
     std::optional<Handshake> state(std::in_place);
     wire::ReplyHeader success;

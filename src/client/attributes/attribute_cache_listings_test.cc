@@ -117,7 +117,7 @@ TEST_F(ListingsTest, AListingDoesNotEvictItsOwnDirectory) {
   for (std::uint64_t i = 0; i < 5; ++i) {
     const wire::ListLeaseReply reply = page(1000 + 200 * i, 200);
     cache.end_listing(cache.begin_lookup(), Handle(20 + i), &reply);
-    EXPECT_TRUE(kept({Handle(20 + i), name(1199 + 200 * i), 0}));
+    EXPECT_TRUE(kept({Handle(20 + i), name(1199 + 200 * i), 0})) << "listing " << i;
   }
   EXPECT_FALSE(kept(in_directory(name(0))));  // used longest ago
 }
@@ -137,8 +137,8 @@ TEST_F(ListingsTest, UnusedListingsStopAskingForLeases) {
     const Handle directory(1'000'000 + i);
     const wire::ListLeaseReply reply = page(1'000'000 + 5 * i, 5);
     cache.end_listing(cache.begin_lookup(), directory, &reply);
-    ASSERT_TRUE(kept({directory, name(1'000'000 + 5 * i), 0}));
-    ASSERT_TRUE(cache.worth_listing(kRootHandle));
+    ASSERT_TRUE(kept({directory, name(1'000'000 + 5 * i), 0})) << "listing " << i;
+    ASSERT_TRUE(cache.worth_listing(kRootHandle)) << "listing " << i;
   }
   // An entry that was kept before does not count as used because it was listed again.
   for (int i = 0; i < 10'000 && cache.worth_listing(kRootHandle); ++i) {

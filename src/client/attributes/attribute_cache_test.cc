@@ -87,7 +87,7 @@ TEST_F(AttributeCacheTest, AnObjectRecalledDuringItsLookupIsNotKept) {
     const auto lookup = cache.begin_lookup();
     cache.recalled(recalled);
     cache.end_lookup(lookup, &reply);
-    EXPECT_FALSE(kept(at("d/f")));
+    EXPECT_FALSE(kept(at("d/f"))) << "after the recall of " << recalled.value;
   }
   const auto lookup = cache.begin_lookup();
   cache.recalled(Handle(99));

@@ -114,7 +114,8 @@ TEST_F(MetaIoServers, ExactlyTheDatafilesOfTheFilesAreRemoved) {
     for (const wire::DatafileRemoveRequest& request : server(id).removes) {
       EXPECT_EQ(request.tombstone_until, WallTime{1234});
       for (const wire::DatafileRef& ref : request.datafiles) {
-        EXPECT_TRUE(asked.insert({ref.handle.value, ref.slot.slot, ref.slot.target.value}).second);
+        EXPECT_TRUE(asked.insert({ref.handle.value, ref.slot.slot, ref.slot.target.value}).second)
+            << "asked twice: file " << ref.handle.value << ", slot " << ref.slot.slot;
         EXPECT_EQ(map.server_of_target(ref.slot.target)->id, ServerId(id));
       }
     }

@@ -93,7 +93,7 @@ TEST(MetaRemovalCrash, ARemovalAtTheLastCloseIsFinished) {
           scene.hold_open(world, kRW);
           ASSERT_OK(world.unlink(scene.client, "f"));
           ASSERT_OK(world.sync(scene.client));
-          ASSERT_FALSE(is_removed(world.io.files[scene.file]));
+          ASSERT_FALSE(is_removed(world.io.files[scene.file])) << "the file is gone while it is open";
         },
         [&](CrashWorld& world) {
           auto request = close;
@@ -128,7 +128,7 @@ TEST(MetaRemovalCrash, ARemovalAtTheEndOfTheLastSessionIsFinished) {
           [&](CrashWorld& world) {
             scene.hold_open(world, wire::kOpenWrite);
             ASSERT_OK(world.unlink(scene.client, "f"));
-            ASSERT_TRUE(world.write(scene.holder, scene.file, 300));
+            ASSERT_TRUE(world.write(scene.holder, scene.file, 300)) << "the holder cannot write";
             ASSERT_OK(world.sync(scene.client));
           },
           [&](CrashWorld& world) {
@@ -144,7 +144,7 @@ TEST(MetaRemovalCrash, ARemovalAtTheEndOfTheLastSessionIsFinished) {
             world.wait(world.options.session_lease * 3 / 2);  // the expiries that the crash undid happen once more
             fenced_first(world);
             EXPECT_GE(world.io.fences[scene.holder.id], 2U);
-            EXPECT_FALSE(world.write(scene.holder, scene.file, 400));
+            EXPECT_FALSE(world.write(scene.holder, scene.file, 400)) << "a fenced client writes";
             scene.check(world);
           });
     }

@@ -158,7 +158,7 @@ class LockModel {
                                       [&](const ModelTable::LockParams& w) { return w.wait == ended.wait.number; });
       ASSERT_NE(place, model_.queue.end());
       const ModelTable::LockParams w = *place;
-      ASSERT_TRUE(model_.has_turn(w));
+      ASSERT_TRUE(model_.has_turn(w)) << "wait " << w.wait;
       model_.queue.erase(place);
       model_.apply(w);
     }

@@ -135,7 +135,7 @@ TEST_F(MetaLists, APageBringsLeasesOnItsOwnEntriesOnly) {
   for (bool end = false; !end;) {
     const Listed page = list(a, kRootHandle, cookie, 2);
     ASSERT_OK(page.reply);
-    ASSERT_TRUE(is_granted(*page.reply));
+    ASSERT_TRUE(is_granted(*page.reply)) << "after " << seen << " names";
     seen += page.reply->page.entries.size();
     EXPECT_EQ(role->leases().of_session(a.id), seen + 1);
     cookie = page.reply->page.entries.back().cookie;

@@ -66,7 +66,7 @@ TEST(MetaSizeAfterACrash, IsRightThoughTheServerDiedWhileAWriterExpired) {
         [&](CrashWorld& world) {
           world.wait(world.options.session_lease * 3 / 2);
           scene.check(world, 700);
-          EXPECT_FALSE(world.write(scene.writer, scene.file, 900));
+          EXPECT_FALSE(world.write(scene.writer, scene.file, 900)) << "an expired client writes";
         });
     EXPECT_GE(steps, 10U);
   }
@@ -101,9 +101,9 @@ TEST(MetaSizeAfterACrash, IncludesWritesAfterTheRenewalOfTheSession) {
           const auto renewed = world.asked<wire::OpenReply>(scene.writer, renewal, RoleTest::id(1, 1));
           ASSERT_OK(renewed);
           EXPECT_EQ(renewed->capability.session_epoch, scene.writer.epoch);
-          ASSERT_TRUE(world.write(scene.writer, scene.file, 800));
+          ASSERT_TRUE(world.write(scene.writer, scene.file, 800)) << "the renewed open cannot write";
           world.wait_alive(scene.writer, seconds(20));
-          ASSERT_TRUE(world.write(scene.writer, scene.file, 900));
+          ASSERT_TRUE(world.write(scene.writer, scene.file, 900)) << "the renewed open cannot write any more";
           EXPECT_EQ(world.inode(scene.file).write_opens, 1U);
           ASSERT_OK(world.close_file(scene.writer, scene.file, Rights::kReadWrite));
           world.wait(seconds(1));
@@ -141,7 +141,7 @@ TEST(MetaSizeAfterACrash, IsSettledLaterWhenTheStoreFailsAfterTheStart) {
     world.io.fail = {};
     world.wait(seconds(40));
     EXPECT_EQ(world.data_of(cut).size, 10U);
-    EXPECT_TRUE(is_removed(world.io.files[gone]));
+    EXPECT_TRUE(is_removed(world.io.files[gone])) << "after failure " << struck;
     EXPECT_EQ(world.inode(written).attributes.size, 300U);
     Audit(world).check_at_rest();
   }
@@ -265,7 +265,7 @@ TEST_F(MetaSizes, ManyFilesAtOnceAreAllSettled) {
   std::vector<Handle> files;
   for (int i = 0; i < 300; ++i) {
     files.push_back(create(client, "f" + std::to_string(i), kRW)->object.attributes.handle);
-    ASSERT_TRUE(write(client, files.back(), 1000 + static_cast<std::uint64_t>(i)));
+    ASSERT_TRUE(write(client, files.back(), 1000 + static_cast<std::uint64_t>(i))) << "file " << i;
   }
   io.fail = [](std::string_view) { return Errc::kUnreachable; };
   for (const Handle file : files) ASSERT_OK(close_file(client, file, Rights::kReadWrite));

@@ -117,7 +117,7 @@ TEST(MetaTruncateCrash, DataWrittenAfterTheAnswerStays) {
         [&](CrashWorld& world) {
           cut.act(world);
           if (!cut.answered) return;
-          EXPECT_TRUE(world.write(cut.client, cut.file, 50));
+          EXPECT_TRUE(world.write(cut.client, cut.file, 50)) << "the truncated file cannot be written";
           ++written;
           std::ignore = world.sync(cut.client);  // more steps at which it may die
         },
@@ -150,7 +150,7 @@ TEST(MetaTruncateCrash, AnOpenThatTruncates) {
           EXPECT_EQ(world.io.cuts, 1U);
           EXPECT_EQ(world.data_of(cut.file).size, 0U);
           EXPECT_EQ(world.inode(cut.file).write_opens, 1U);
-          EXPECT_TRUE(world.write(cut.client, cut.file, 30));
+          EXPECT_TRUE(world.write(cut.client, cut.file, 30)) << "the truncated file cannot be written";
           EXPECT_OK(world.close_file(cut.client, cut.file, Rights::kReadWrite, world.data_of(cut.file)));
           world.run_ready();
           Audit(world).check_at_rest();

@@ -116,19 +116,19 @@ TEST_F(MetaCloses, AnAnswerFromBeforeAnotherWriterIsDropped) {
   for (const bool believed : {true, false}) {
     const std::string path = believed ? "believed" : "asked";
     const Handle handle = create(client, path, wire::kOpenWrite)->object.attributes.handle;
-    ASSERT_TRUE(write(client, handle, 100));
+    ASSERT_TRUE(write(client, handle, 100)) << path;
     io.hold();
     ASSERT_OK(close_file(client, handle, Rights::kWrite));
     run_ready();
     ASSERT_OK(open_file(other, path, wire::kOpenWrite));
-    ASSERT_TRUE(write(other, handle, 500));
+    ASSERT_TRUE(write(other, handle, 500)) << path;
     std::optional<wire::DataSummary> data;
     if (believed) data = data_of(handle);
     ASSERT_OK(close_file(other, handle, Rights::kWrite, data));
     io.release();
     run_ready();
     EXPECT_EQ(stat(client, path)->size, 500U);
-    EXPECT_TRUE(knows_size(*stat(client, path)));
+    EXPECT_TRUE(knows_size(*stat(client, path))) << path;
     EXPECT_EQ(records(KeyKind::kUnsettled), 0U);
   }
 }
@@ -163,7 +163,7 @@ TEST_F(MetaCloses, TimesGivenWithTheCloseWin) {
   for (const bool known : {true, false}) {
     const std::string path = known ? "known" : "asked";
     const Handle handle = create(client, path, wire::kOpenWrite)->object.attributes.handle;
-    ASSERT_TRUE(write(client, handle, 100));
+    ASSERT_TRUE(write(client, handle, 100)) << path;
     wire::CloseRequest request = close_request(handle, Rights::kWrite);
     if (known) request.data = data_of(handle);
     request.mtime = WallTime{77};
@@ -172,7 +172,7 @@ TEST_F(MetaCloses, TimesGivenWithTheCloseWin) {
     ASSERT_OK(asked<wire::CloseReply>(client, request));
     run_ready();
     const auto a = stat(client, path);
-    EXPECT_TRUE(knows_size(*a));
+    EXPECT_TRUE(knows_size(*a)) << path;
     EXPECT_EQ(a->size, 100U);
     EXPECT_EQ(a->mtime, WallTime{77});
     EXPECT_EQ(a->atime, WallTime{78});

@@ -274,7 +274,7 @@ TEST_F(MetaOpensOverlap, ManyOpenAndCloseOneFileAtOnce) {
   EXPECT_EQ(inode(handle).write_opens, 30U);
   std::vector<std::unique_ptr<Pending<wire::CloseReply>>> closings;
   for (TestClient& c : clients) {
-    ASSERT_TRUE(write(c, handle, 1000 * c.id.value));
+    ASSERT_TRUE(write(c, handle, 1000 * c.id.value)) << "client " << c.id.value;
     closings.push_back(begin<wire::CloseReply>(c, close_request(handle, Rights::kReadWrite), id(2)));
   }
   wait(seconds(1));

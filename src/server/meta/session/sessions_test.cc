@@ -24,7 +24,7 @@ class MetaSessions : public RoleTest {
 TEST_F(MetaSessions, ClientIdsAreNeverUsedTwice) {
   std::set<ClientId> seen;
   for (int round = 0; round < 3; ++round) {
-    for (int i = 0; i < 5; ++i) EXPECT_TRUE(seen.insert(connect().id).second);
+    for (int i = 0; i < 5; ++i) EXPECT_TRUE(seen.insert(connect().id).second) << "round " << round << ", session " << i;
     restart();
   }
   EXPECT_THAT(seen, testing::Not(testing::Contains(ClientId(0))));
