@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/memory_cluster.h"
 
-#include "bmi/sim/attach.h"
+#include "bmi/sim/fabric.h"
 #include "bmi/sim/network_interface.h"
 #include "trove/kvmem/memory_keyval.h"
 

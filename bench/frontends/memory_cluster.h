@@ -15,7 +15,7 @@
 #include "server/io/io_service.h"
 #include "server/meta/background/io_servers.h"
 #include "server/meta/role.h"
-#include "trove/mem/mem_bytestreams.h"
+#include "trove/mem/mem_store.h"
 
 namespace spate::bench {
 

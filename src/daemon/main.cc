@@ -13,7 +13,6 @@
 #include "assembly/server_process.h"
 #include "base/open_files.h"
 #include "base/printable.h"
-#include "base/standard_descriptors.h"
 #include "daemon/block_role.h"
 #include "daemon/log_rotation.h"
 #include "daemon/memory.h"

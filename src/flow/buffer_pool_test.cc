@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/expect.h"
-#include "bmi/sim/attach.h"
 #include "bmi/sim/fabric.h"
 #include "job/event.h"
 #include "job/gate.h"

@@ -7,7 +7,6 @@
 #include <set>
 
 #include "base/expect.h"
-#include "bmi/sim/attach.h"
 #include "bmi/sim/fabric.h"
 
 namespace spate::flow {

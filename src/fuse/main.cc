@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "assembly/locate.h"
+#include "base/open_files.h"
 #include "base/printable.h"
-#include "base/standard_descriptors.h"
 #include "fuse/control.h"
 #include "fuse/remount.h"
 #include "fuse/server.h"

@@ -5,8 +5,8 @@
 #include <csignal>
 #include <cstdio>
 
+#include "base/open_files.h"
 #include "base/printable.h"
-#include "base/standard_descriptors.h"
 #include "base/unique_fd.h"
 #include "log/log.h"
 #include "nbd/options.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "tools/context.h"
-#include "tools/exit_codes.h"
+#include "tools/output.h"
 
 namespace spate::tools {
 

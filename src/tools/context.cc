@@ -16,7 +16,6 @@
 #include "config/load.h"
 #include "log/log.h"
 #include "tools/deployment.h"
-#include "tools/exit_codes.h"
 #include "tools/output.h"
 #include "tools/probe.h"
 #include "tools/server_control.h"

@@ -8,7 +8,6 @@
 #include "config/load.h"
 #include "group/record.h"
 #include "tools/coord_commands.h"
-#include "tools/exit_codes.h"
 #include "tools/output.h"
 #include "tools/text.h"
 

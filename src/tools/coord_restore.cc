@@ -13,7 +13,7 @@
 #include "group/channel_link.h"
 #include "group/record.h"
 #include "tools/coord_commands.h"
-#include "tools/exit_codes.h"
+#include "tools/output.h"
 #include "tools/text.h"
 
 namespace spate::tools {

@@ -11,7 +11,6 @@
 #include <chrono>
 
 #include "tools/etcd_members.h"
-#include "tools/exit_codes.h"
 #include "tools/output.h"
 
 namespace spate::tools {

@@ -2,7 +2,7 @@
 // main() of the spate command.
 #include <csignal>
 
-#include "base/standard_descriptors.h"
+#include "base/open_files.h"
 #include "tools/command.h"
 
 int main(int argc, char** argv) {

@@ -10,8 +10,6 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "tools/exit_codes.h"
-
 namespace spate::tools {
 
 void print(std::string_view text) {

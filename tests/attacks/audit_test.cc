@@ -8,7 +8,6 @@
 #include <fstream>
 
 #include "base/expect.h"
-#include "bmi/sim/attach.h"
 #include "bmi/sim/fabric.h"
 #include "bmi/sim/network_interface.h"
 #include "tests/attacks/site.h"

@@ -12,7 +12,6 @@
 #include <thread>
 
 #include "base/expect.h"
-#include "bmi/sim/attach.h"
 #include "bmi/sim/fabric.h"
 #include "bmi/sim/network_interface.h"
 #include "tests/attacks/site.h"

@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 
 #include "base/expect.h"
-#include "bmi/sim/attach.h"
 #include "bmi/sim/fabric.h"
 #include "bmi/sim/network_interface.h"
 #include "tests/attacks/site.h"

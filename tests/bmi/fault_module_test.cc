@@ -9,7 +9,6 @@
 
 #include "base/expect.h"
 #include "base/random.h"
-#include "bmi/sim/attach.h"
 #include "bmi/sim/fabric.h"
 
 namespace spate::bmi::fault {

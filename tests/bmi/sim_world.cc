@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "bmi/sim/attach.h"
+#include "bmi/sim/fabric.h"
 #include "bmi/sim/network_interface.h"
 
 namespace spate::bmi::conformance {

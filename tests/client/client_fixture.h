@@ -9,7 +9,7 @@
 #include "server/io/io_service.h"
 #include "tests/client/stand_in_meta.h"
 #include "trove/kvmem/memory_keyval.h"
-#include "trove/mem/mem_bytestreams.h"
+#include "trove/mem/mem_store.h"
 
 namespace spate::client::testing {
 

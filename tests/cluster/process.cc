@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/cluster/process.h"
 
-#include "bmi/sim/attach.h"
+#include "bmi/sim/fabric.h"
 #include "bmi/sim/network_interface.h"
 
 namespace spate::cluster {

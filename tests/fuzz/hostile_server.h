@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "bmi/sim/attach.h"
+#include "bmi/sim/fabric.h"
 #include "tests/cluster/client_process.h"
 #include "tests/fuzz/proper_answers.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "bmi/sim/attach.h"
+#include "bmi/sim/fabric.h"
 #include "log/log.h"
 #include "rpc/initiator.h"
 #include "rpc/seals.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The servers of a group over a simulated network: slow messages, and requests of unknown types.
 #include "base/expect.h"
-#include "bmi/sim/attach.h"
+#include "bmi/sim/fabric.h"
 #include "group/channel_link.h"
 #include "group/timing.h"
 #include "rpc/server.h"

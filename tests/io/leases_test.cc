@@ -5,14 +5,13 @@
 #include <optional>
 
 #include "base/expect.h"
-#include "bmi/sim/attach.h"
 #include "bmi/sim/fabric.h"
 #include "job/gate.h"
 #include "server/io/parts.h"
 #include "server/io/target.h"
 #include "trove/fault/faulty_bytestreams.h"
 #include "trove/kvmem/memory_keyval.h"
-#include "trove/mem/mem_bytestreams.h"
+#include "trove/mem/mem_store.h"
 
 namespace spate::io {
 namespace {

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 
-#include "bmi/sim/attach.h"
+#include "bmi/sim/fabric.h"
 #include "bmi/sim/network_interface.h"
 #include "bmi/tcp/tcp_module.h"
 #include "trove/kvmem/memory_keyval.h"
-#include "trove/mem/mem_bytestreams.h"
+#include "trove/mem/mem_store.h"
 
 namespace spate::io::testing {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "trove/bytestream_harness.h"
 #include "trove/fault/faulty_bytestreams.h"
-#include "trove/mem/mem_bytestreams.h"
+#include "trove/mem/mem_store.h"
 #include "trove/pool/pool_bytestreams.h"
 #include "trove/sim/sim_bytestreams.h"
 #include "trove/uring/uring_bytestreams.h"

@@ -6,7 +6,7 @@
 #include "log/fields.h"
 #include "log/log.h"
 #include "trove/kvmem/memory_keyval.h"
-#include "trove/mem/mem_bytestreams.h"
+#include "trove/mem/mem_store.h"
 #include "trove/pool/pool_bytestreams.h"
 #include "trove/rocksdb/rocksdb_keyval.h"
 #include "trove/target_folder.h"

@@ -8,8 +8,6 @@
 #include <string>
 #include <utility>
 
-#include "bmi/ofi/shm_names.h"
-
 namespace spate::bmi::ofi {
 namespace {
 

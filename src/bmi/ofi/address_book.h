@@ -7,13 +7,31 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <mutex>
+#include <set>
+#include <string_view>
 #include <unordered_set>
 
+#include "base/bytes.h"
 #include "base/result.h"
 #include "bmi/ofi/fabric.h"
-#include "bmi/ofi/route.h"
 
 namespace spate::bmi::ofi {
+
+inline constexpr std::string_view kShmPrefix = "fi_shm://";
+
+/// In libfabric 1.17 two endpoints of one process share one mapping of a peer's memory. It disappears with its owner,
+/// and a process that touches it afterwards ends. So a sender holds the lock and checks first. The defect concerns the
+/// whole process, so one object serves the whole process.
+class ShmNames {
+ public:
+  static ShmNames& of_this_process() {
+    static ShmNames names;
+    return names;
+  }
+  std::mutex mutex;
+  std::set<Bytes> names;  // guarded by mutex
+};
 
 /// Not thread-safe. Life cycle: open() -> routes -> close(), when the endpoint is closed -> open() again, or destroyed.
 class AddressBook {

@@ -1,17 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-// Domain: a provider of libfabric, opened, and the registration of memory with it.
+// Domain: a provider of libfabric, opened, and the registration of memory with it. WireOptions: how to open an
+// endpoint.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 
 #include "base/result.h"
 #include "bmi/ofi/fabric.h"
 #include "bmi/ofi/packet.h"
-#include "bmi/ofi/wire_options.h"
 #include "bmi/pin_cache.h"
 
 namespace spate::bmi::ofi {
+
+/// How to open an endpoint.
+struct WireOptions {
+  /// Whether the provider connects only processes of this host.
+  bool on_this_host() const { return provider == "shm"; }
+
+  std::string provider;  // libfabric's name: "tcp;ofi_rxm"
+  std::string node;      // node and service: the remote address, or with `bind` this side's
+  std::string service;
+  bool bind = false;                 // node and service are this side's
+  std::size_t packet_bytes = 16128;  // at most
+  std::size_t receive_packets = 128;
+  std::size_t send_packets = 512;  // at most
+  PinCache::Options pins;
+};
 
 /// Pinned. Not thread-safe. Life cycle: find_provider() -> open() -> close_pins(), when no endpoint uses the memory any
 /// more -> destroyed.

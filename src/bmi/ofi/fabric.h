@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// libfabric's objects, owned, and the contexts of its operations.
+// libfabric's objects, owned, the contexts of its operations, and the way from one endpoint to another one.
 #pragma once
 
 #include <rdma/fabric.h>
@@ -16,8 +16,8 @@
 #include <string>
 #include <utility>
 
+#include "base/bytes.h"
 #include "base/error.h"
-#include "bmi/ofi/route.h"
 
 namespace spate::bmi::ofi {
 
@@ -36,6 +36,22 @@ using Info = std::unique_ptr<fi_info, InfoFreer>;
 
 /// The version of libfabric's interface that this code uses.
 inline constexpr std::uint32_t kApi = FI_VERSION(1, 15);
+
+struct PacketBuffer;
+
+/// The way from this endpoint to another one. The wire owns it and frees it some time after close_route().
+struct Route {
+  std::uint64_t fabric_address = 0;
+  void* owner = nullptr;            // null: closed
+  Bytes name;                       // as the provider gives it
+  std::uint32_t in_flight = 0;      // packets
+  std::uint32_t reads = 0;          // in flight
+  PacketBuffer* refused = nullptr;  // a filled packet that the provider could not take yet; it is sent first
+  bool same_process = false;
+  bool failed = false;  // the provider cannot send to it, so the peer is lost
+  // The provider's connection has failed, and the provider makes no other one while the endpoint is open.
+  bool broken = false;
+};
 
 /// The context of a completion. libfabric may use the first member while the operation is in flight.
 struct Context {

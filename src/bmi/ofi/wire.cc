@@ -16,7 +16,6 @@
 #include "bmi/ofi/domain.h"
 #include "bmi/ofi/fabric.h"
 #include "bmi/ofi/packet_pool.h"
-#include "bmi/ofi/shm_names.h"
 
 namespace spate::bmi::ofi {
 namespace {

@@ -15,9 +15,9 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/result.h"
+#include "bmi/ofi/domain.h"
+#include "bmi/ofi/fabric.h"
 #include "bmi/ofi/packet.h"
-#include "bmi/ofi/route.h"
-#include "bmi/ofi/wire_options.h"
 #include "bmi/pin_cache.h"
 
 namespace spate::bmi::ofi {

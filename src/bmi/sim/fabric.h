@@ -3,6 +3,7 @@
 // test plans.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
@@ -202,5 +203,10 @@ class Fabric {
   FabricStatistics statistics_;
   std::uint64_t digest_ = 0;
 };
+
+/// Makes the module of a process on `node`, with the URL "sim://<node>", or "sim<path + 1>://<node>". The place must be
+/// free: it was never used, or its module was killed or destroyed. A destroyed module leaves the network as
+/// Death::kProcess does.
+std::unique_ptr<Module> attach(Fabric& fabric, std::uint32_t node, std::uint32_t path = 0);
 
 }  // namespace spate::bmi::sim

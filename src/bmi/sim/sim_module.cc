@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "bmi/registry.h"
-#include "bmi/sim/attach.h"
+#include "bmi/sim/fabric.h"
 
 namespace spate::bmi::sim {
 

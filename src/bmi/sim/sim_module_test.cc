@@ -7,7 +7,7 @@
 #include <array>
 
 #include "base/expect.h"
-#include "bmi/sim/attach.h"
+#include "bmi/sim/fabric.h"
 
 namespace spate::bmi::sim {
 namespace {

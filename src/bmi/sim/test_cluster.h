@@ -12,7 +12,6 @@
 
 #include "base/expect.h"
 #include "bmi/network.h"
-#include "bmi/sim/attach.h"
 #include "bmi/sim/fabric.h"
 #include "bmi/sim/network_interface.h"
 

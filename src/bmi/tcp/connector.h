@@ -5,9 +5,9 @@
 #include <memory>
 #include <string>
 
+#include "bmi/tcp/connection.h"
 #include "bmi/tcp/connections.h"
 #include "bmi/tcp/events.h"
-#include "bmi/tcp/handshake.h"
 #include "bmi/tcp/idle_sweeps.h"
 #include "bmi/tcp/resolver.h"
 #include "bmi/tcp/state.h"

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "bmi/protocol/acceptor.h"
+#include "bmi/tcp/connection.h"
 #include "bmi/tcp/connections.h"
 #include "bmi/tcp/events.h"
-#include "bmi/tcp/handshake.h"
 #include "bmi/tcp/state.h"
 #include "bmi/tcp/tls_starts.h"
 

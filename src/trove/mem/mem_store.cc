@@ -8,10 +8,12 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "trove/execute.h"
 #include "trove/pieces.h"
 #include "trove/sparse.h"
 
 namespace spate::trove {
+
 namespace {
 
 constexpr std::uint64_t kPage = 4096;
@@ -117,6 +119,17 @@ SpaceInfo MemStore::space() const {
   space.total_files = file_limit();
   space.free_files = space.total_files - std::min<std::uint64_t>(space.total_files, entries_.size());
   return space;
+}
+
+bool MemBytestreams::post(const BytestreamRequest& request, void* user, BytestreamCompletion& done) {
+  done = BytestreamCompletion{};
+  done.user = user;
+  done.status = check_request(request);
+  if (request.direct && !fit_for_direct(request, direct_alignment_)) done.status = Errc::kInvalidArgument;
+  BytestreamRequest plain = request;
+  plain.direct = false;
+  if (done.status == Errc::kOk) execute(*store_, plain, done);
+  return true;
 }
 
 }  // namespace spate::trove

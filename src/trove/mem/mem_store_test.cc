@@ -2,7 +2,6 @@
 #include "trove/mem/mem_store.h"
 
 #include "base/expect.h"
-#include "trove/mem/mem_bytestreams.h"
 
 namespace spate::trove {
 namespace {

@@ -7,7 +7,6 @@
 #include "log/log.h"
 #include "model/defect.h"
 #include "server/meta/names/sizes.h"
-#include "server/meta/session/open_session.h"
 #include "server/meta/store/access.h"
 
 namespace spate::meta {

@@ -3,7 +3,7 @@
 
 #include "job/range_read.h"
 #include "log/log.h"
-#include "server/meta/session/open_session.h"
+#include "server/meta/session/opens.h"
 
 namespace spate::meta {
 namespace {

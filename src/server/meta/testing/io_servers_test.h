@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "base/expect.h"
-#include "bmi/sim/attach.h"
 #include "bmi/sim/fabric.h"
 #include "bmi/sim/network_interface.h"
 #include "log/log.h"
