@@ -113,7 +113,6 @@ def absent(options, fs, load, report):
     moved = copied(fs, others) - before
     changed = share_of(fs, AWAY, HOT + "/w")
     kept = share_of(fs, AWAY, COLD)
-    # A region that is written while it is being copied may be copied twice.
     print("away for %d s, %d streams of writes and as many of reads: whole after %.1f s; goal %d s: %s" % (
         options.away, options.streams, seconds, options.away, verdict(seconds < options.away)))
     print("  sent to it %.0f MiB; its regions that changed %.0f MiB, and %.0f MiB did not; goal: no more than what changed: %s" % (
