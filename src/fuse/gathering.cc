@@ -3,6 +3,8 @@
 
 #include <fcntl.h>
 
+#include <atomic>
+
 #include "log/log.h"
 
 namespace spate::fuse {
@@ -99,6 +101,13 @@ void end_gathering(Mount& mount, Duration limit) {
 
 void name_gathered(Mount& mount) {
   mount.process.run([&mount](client::Client& c) { return name_by(c, mount.names); });
+}
+
+void lose_inherited(Mount& mount, const client::GatherMemory& memory) {
+  for (const client::GatherMemory::Piece* const piece : memory.inherited()) {
+    if (std::atomic_ref(piece->in_use).load(std::memory_order_acquire) == 0) continue;
+    mount.process.client().cluster().gathered().note_loss(*piece, Error(Errc::kTimeout, "the mount has ended"));
+  }
 }
 
 void send_inherited(Mount& mount, client::GatherMemory& memory) {

@@ -26,6 +26,8 @@ void end_gathering(Mount& mount, Duration limit);
 /// servers that are away, as the calls do that would follow. A failure is logged, and reported by the next fsync
 /// or close of the file.
 void send_inherited(Mount& mount, client::GatherMemory& memory);
+/// The log names what is left of it, which is lost. May be called by any thread during send_inherited().
+void lose_inherited(Mount& mount, const client::GatherMemory& memory);
 /// From now on the log names files.
 void name_gathered(Mount& mount);
 

@@ -21,6 +21,7 @@
 #include "fuse/kernel_session.h"
 #include "fuse/queueing.h"
 #include "fuse/readahead.h"
+#include "fuse/unmount_watch.h"
 #include "log/log.h"
 
 namespace spate::fuse {
@@ -28,6 +29,9 @@ namespace {
 
 /// How long the operations of a hard mount wait for a server. No machine runs that long without a restart.
 constexpr Duration kForEver = std::chrono::hours(24) * 36500;
+
+/// How long the end of a mount waits for servers that are away.
+constexpr Duration kUnmountedGrace = std::chrono::seconds(5);
 
 Result<UniqueFd> block_signals() {
   sigset_t ends;
@@ -109,6 +113,14 @@ void leave_terminal(const MountOptions& options) {
   std::ignore = ::chdir("/");
 }
 
+/// The mount has ended, and the servers do not answer.
+void give_up_inherited(Mount& mount, const client::GatherMemory* gather) {
+  if (gather != nullptr) lose_inherited(mount, *gather);
+  lose_all_queued(mount);
+  SPATE_LOG("fuse", warn, "ended while writes of the earlier process wait for a server");
+  std::_Exit(0);  // everything that was acknowledged is on the servers, except what the log says
+}
+
 Result<void> run_server(const MountOptions& options, const ServerDescriptors& descriptors) {
   SPATE_TRY(const UniqueFd signals, block_signals());
   SPATE_TRY(const auto handover, client::HandoverState::open(descriptors.handover.get()));
@@ -135,8 +147,11 @@ Result<void> run_server(const MountOptions& options, const ServerDescriptors& de
   mount.gathers = gather != nullptr && can_resend(mount);
   mount.delegates = queue != nullptr && can_resend(mount);
   if (queue != nullptr && !mount.delegates) end_queueing(mount);
-  if (queue != nullptr) send_inherited_changes(mount);
-  if (gather != nullptr) send_inherited(mount, *gather);
+  {
+    const UnmountWatch watch(kernel, kUnmountedGrace, [&] { give_up_inherited(mount, gather.get()); });
+    if (queue != nullptr) send_inherited_changes(mount);
+    if (gather != nullptr) send_inherited(mount, *gather);
+  }
   if (mount.gathers) name_gathered(mount);
   if (mount.delegates) name_queued(mount);
   // Not earlier: the answer to the kernel's first request sets the readahead.
