@@ -46,5 +46,40 @@ TEST(AppendRightTest, IsNotHeldByTwoWhenAFileIsClosedAndOpenedAtOnce) {
   }
 }
 
+job::Task<Unit> stop(client::Client& client) {
+  co_await client.stop();
+  co_return Unit{};
+}
+
+TEST(AppendRightTest, AClientThatGivesItBackEndsAlthoughTheMetaServerIsGone) {
+  World world{WorldOptions{}};
+  client::Options options = small_client_options({}, {}, {});
+  options.deadline = std::chrono::hours(24);  // as on a hard mount
+  ClientProcess& one = world.start_client(std::move(options));
+  ClientProcess& two = world.start_client();
+  auto file = call(world, one, one.client().create(client::path_from_root("log"), wire::kOpenWrite, {}));
+  ASSERT_OK(file);
+  const Bytes data(kRecord, std::byte{'x'});
+  const std::array<ByteView, 1> memory{ByteView(data)};
+  ASSERT_OK(call(world, one, (*file)->append(memory)));
+  const auto pause_io_servers = [&](bool is) {
+    for (const ServerId id : world.servers()) {
+      if (id != kMetaServer) world.pause(id, is);
+    }
+  };
+  // The right is recalled while it is in use, and the meta server is gone when it can be given back.
+  pause_io_servers(true);
+  const auto append = begin_call(one, (*file)->append(memory));
+  const auto recalls = begin_call(two, append_once(two.client()));
+  world.run_for(std::chrono::seconds(1));
+  world.kill_server(kMetaServer, bmi::sim::Death::kProcess);
+  pause_io_servers(false);
+  world.run_for(std::chrono::seconds(1));
+  const auto stopped = begin_call(one, stop(one.client()));
+  world.run_for(std::chrono::seconds(10));
+  EXPECT_TRUE(stopped->has_value()) << "the client waits for the meta server";
+  EXPECT_TRUE(append->has_value()) << "the append waits for the meta server";
+}
+
 }  // namespace
 }  // namespace spate::cluster

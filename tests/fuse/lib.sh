@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Sourced. Makes the folder $dir for a file system in $dir/fs and mounts below $dir. Removes all of them at the end.
+# Sourced. Makes the folder $dir for a file system in $dir/fs and mounts below $dir. Removes all of them at the end. The test fails if a process of a
+# mount does not end with it.
 set -euo pipefail
 [ -r /dev/fuse ] && [ -w /dev/fuse ] || { echo "skipped: /dev/fuse cannot be used here"; exit 77; }
 dir=$(mktemp -d)
@@ -10,10 +11,20 @@ spate=$SPATE_BIN/spate
 mounts=()
 
 end() {
-  local mount
+  local status=$? mount left
   for mount in "${mounts[@]}"; do "$spate" umount -z "$mount" 2> /dev/null || true; done
   "$spate" down -q --force --dir "$dir/fs" > /dev/null 2>&1 || true
+  for _ in $(seq 150); do
+    left=$(pgrep -f "spate-mount.* $dir/") || break
+    sleep 0.1
+  done
+  if [ -n "$left" ]; then
+    echo "processes of mounts have not ended:"
+    for pid in $left; do tr '\0' ' ' < "/proc/$pid/cmdline"; echo; kill -9 "$pid"; done
+    status=1
+  fi
   rm -rf "$dir"
+  exit "$status"
 }
 trap end EXIT
 

@@ -85,7 +85,7 @@ job::Task<Result<wire::LockReply>> Locks::send(const wire::LockSpec& lock, bool 
   request.oldest = *under_way_.begin();
   request.table = events_.table();
   has_locked_ = true;
-  Limits limits = limits_here();
+  Limits limits = limits_here(stopping_);
   if (planted(Defect::kLateLock)) limits.only_in.reset();
   auto reply = co_await session_.ask(request, limits);
   under_way_.erase(sequence);
@@ -253,7 +253,7 @@ job::Task<void> Locks::give_back(wire::LockSpec lock) {
     lock.mode = piece.mode;
     lock.first = piece.range.first;
     lock.last = piece.range.last;
-    auto given = co_await set(lock, false);
+    auto given = co_await set(lock, false, stopping_);
     if (!given)
       SPATE_LOG("client", warn, "a lock is not released after its wait was given up error={}", given.error().message());
   }
@@ -293,7 +293,7 @@ job::Task<Result<void>> Locks::release(Handle handle, LockHolder holder) {
   all.handle = handle;
   all.kind = holder.kind;
   all.owner = holder.number;
-  auto released = co_await set(all, false);
+  auto released = co_await set(all, false, stopping_);
   co_return released;
 }
 

@@ -35,7 +35,7 @@ class Locks final : private SessionLocks {
   ~Locks() override;
   Locks(const Locks&) = delete;
   Locks& operator=(const Locks&) = delete;
-  /// Ends all waits with kCancelled. Waits until grants that came too late are given back.
+  /// Ends all waits and requests with kCancelled. The end of the session releases what is still held.
   job::Task<void> stop();
 
   /// Sets the mode of a range for the owner in `lock.owner` and `kind`. With `wait` it waits until the lock is granted
