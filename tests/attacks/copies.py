@@ -97,7 +97,7 @@ def a_link_that_was_just_made_is_not_written_through(fs):
     fs.spate("put", "spate:/secret", input=b"secret")
     for source, target in ((fs.root, "spate:/in"), ("spate:", "spate:/within")):
         fs.spate("mkdir", target)
-        fs.spate("cp", source + "/t1/x", source + "/t2/x", target)
+        fs.spate("cp", "-r", source + "/t1/x", source + "/t2/x", target)
         check(fs.spate("cat", "spate:/secret") == b"secret", target + ": written through the link")
         check(fs.spate("cat", target + "/x") == b"evil", target + ": the last one is there")
         if source == fs.root:
@@ -107,7 +107,7 @@ def a_link_that_was_just_made_is_not_written_through(fs):
     fs.spate("rm", "spate:/t1/x")
     fs.spate("ln", "-s", victim, "spate:/t1/x")
     os.makedirs(fs.root + "/out")
-    fs.spate("cp", "spate:/t1/x", "spate:/t2/x", fs.root + "/out")
+    fs.spate("cp", "-r", "spate:/t1/x", "spate:/t2/x", fs.root + "/out")
     with open(victim, "rb") as f:
         check(f.read() == b"victim", "out: written through the link")
     with open(fs.root + "/out/x", "rb") as f:

@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kMostAnswers = 4096;
 
 /// Whether LockManager::check_user has decided against a lock, rather than failed.
-bool is_refusal(Errc code) {
+bool forbids(Errc code) {
   return code == Errc::kStaleHandle || code == Errc::kPermissionDenied || code == Errc::kReadOnly;
 }
 
@@ -57,7 +57,7 @@ job::Task<Result<std::set<std::uint32_t>>> LockManager::forbidden(const rpc::Cal
     const wire::LockSpec lock = locks[i];
     const auto checked = co_await check_user(call, lock);
     if (checked) continue;
-    if (!is_refusal(checked.code())) co_return checked.error();
+    if (!forbids(checked.code())) co_return checked.error();
     places.insert(i);
   }
   co_return places;
