@@ -35,7 +35,7 @@ struct BypassParams {
 /// using it when the server recalls it. From then on the server moves the data. One executor.
 class Bypass {
  public:
-  /// What is known of the file when this begins.
+  /// The knowledge of the file when this begins.
   struct About {
     bool empty = false;    // no datafile was made yet, so a lease to write one would be refused
     bool gathers = false;  // small writes may be gathered, which a lease for writing would end

@@ -24,8 +24,8 @@ struct MemoryMark {
 /// not in core dumps. Movable.
 class InheritedMemory {
  public:
-  /// Maps the memory behind `fd`. If it is empty, gives it `bytes` bytes. Else it keeps its size, which is at least
-  /// `least`, or kVersionMismatch. A negative `fd`: memory of this process alone. `what` names it in errors.
+  /// Maps the memory behind `fd`. If it is empty, gives it `bytes` bytes. Otherwise it keeps its size, which is at
+  /// least `least`, or kVersionMismatch. A negative `fd`: memory of this process alone. `what` names it in errors.
   static Result<InheritedMemory> open(int fd, std::size_t bytes, std::size_t least, std::string_view what);
 
   std::byte* data() const { return mapped_.get(); }

@@ -48,7 +48,7 @@ job::Task<Result<void>> LockManager::check_user(const rpc::Call& call, wire::Loc
   co_return {};
 }
 
-/// Which of the locks, by their places, the holder of a user's key may not have. A restart may have lost a file, or an
+/// Yields the places of those locks that the holder of a user's key may not have. A restart may have lost a file, or an
 /// open of it.
 job::Task<Result<std::set<std::uint32_t>>> LockManager::forbidden(const rpc::Call& call,
                                                                   std::vector<wire::LockSpec> locks) const {
