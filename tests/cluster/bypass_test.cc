@@ -235,7 +235,7 @@ class GatheringBypassTest : public BypassTest {
     EXPECT_ERRC(run(mount_, mount_.client().stat(client::path_from_root("file"))), Errc::kNotFound);
     std::ignore = gathered().has_room();
     world_.run_for(std::chrono::milliseconds(20));
-    EXPECT_TRUE(gathered().has_room());
+    EXPECT_TRUE(gathered().has_room()) << "the targets have no room to gather";
     file_ = create(mount_, "file");
   }
   static client::Options options(client::GatherMemory& memory) {
@@ -260,9 +260,9 @@ class GatheringBypassTest : public BypassTest {
 
 TEST_F(GatheringBypassTest, LargeWritesGoPastTheServerAndAreNotGathered) {
   EXPECT_EQ(bypassed(0, 65536), 0U);
-  EXPECT_FALSE(gathered().has(file_->handle()));
+  EXPECT_FALSE(gathered().has(file_->handle())) << "a large write is gathered";
   EXPECT_EQ(bypassed(65536, 65536), 65536U);
-  EXPECT_FALSE(gathered().has(file_->handle()));
+  EXPECT_FALSE(gathered().has(file_->handle())) << "a large write is gathered";
   Bytes all(2 * 65536);
   EXPECT_EQ(run(mount_, file_->read(0, all)).value(), all.size());
   EXPECT_BYTES(all, pattern(0, all.size()));
@@ -271,7 +271,7 @@ TEST_F(GatheringBypassTest, LargeWritesGoPastTheServerAndAreNotGathered) {
 TEST_F(GatheringBypassTest, SmallWritesAreGatheredAfterAFewThatCouldNotBe) {
   for (std::uint64_t i = 0; i < 10; ++i) EXPECT_EQ(bypassed(8192 * (i % 2), 4096), 0U);
   EXPECT_EQ(bypassed(3 * 4096, 4096), 0U);
-  EXPECT_TRUE(gathered().has(file_->handle()));
+  EXPECT_TRUE(gathered().has(file_->handle())) << "a small write is not gathered";
 }
 
 TEST_F(GatheringBypassTest, ASmallNewFileIsWrittenThroughTheServer) {

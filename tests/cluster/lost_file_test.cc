@@ -120,7 +120,7 @@ TEST_F(LostFileTest, NamesThatWereKeptBeforeTheCrashAreNotKeptAfterIt) {
     ASSERT_OK(run(create("f")->sync()));
     ASSERT_OK(run(client_->client().stat(from)));  // the lease on the root begins here
     ASSERT_OK(run(client_->client().rename(from, path_from_root("g"))));
-    ASSERT_TRUE(client_->client().kept_attributes(from).has_value());
+    ASSERT_TRUE(client_->client().kept_attributes(from).has_value()) << "seed " << seed;
     world_->kill_server(kMetaServer, Death::kMachine);
     world_->start_server(kMetaServer);
     ASSERT_OK(run(client_->client().mkdir(path_from_root("d"), {})));

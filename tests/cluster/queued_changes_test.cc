@@ -246,7 +246,7 @@ TEST_F(QueuedChangesTest, AChangeThatTheServerRefusesHasNoEffectAndIsTold) {
     const std::uint64_t lost = queued().counters().lost;
     full = true;
     const Handle refused = made(directory, "f", type);
-    EXPECT_TRUE(run(*a_, queued().send_all_within(seconds(5))));
+    EXPECT_TRUE(run(*a_, queued().send_all_within(seconds(5)))) << "changes are left";
     full = false;
     world_.run_for(milliseconds(20));
     EXPECT_EQ(queued().counters().lost, lost + 1) << name;

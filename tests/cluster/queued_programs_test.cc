@@ -326,8 +326,8 @@ bool is_found(Defect defect) {
 }
 
 TEST(QueuedPrograms, FindPlantedDefects) {
-  EXPECT_TRUE(is_found(Defect::kUnrecalledByRead));
-  EXPECT_TRUE(is_found(Defect::kQueuedTwice));
+  EXPECT_TRUE(is_found(Defect::kUnrecalledByRead)) << "a read that recalls nothing";
+  EXPECT_TRUE(is_found(Defect::kQueuedTwice)) << "a change that is made twice";
 }
 
 }  // namespace

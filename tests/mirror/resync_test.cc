@@ -95,7 +95,7 @@ TEST(ResyncTest, ARegionThatBothHaveNotedIsCopiedOnce) {
   object.layout.slot_count = 1;
   auto made = call(mirrors.world, client, client.client().create(client::path_from_root("f"), kMirrorOpen, object));
   ASSERT_OK(made);
-  ASSERT_TRUE(mirrors.become_whole());
+  ASSERT_TRUE(mirrors.become_whole()) << "a group lacks a copy";
   const Bytes data(4096, std::byte{9});
   for (std::size_t i = 0; i < kRegions; ++i)
     ASSERT_OK(call(mirrors.world, client, (*made)->write(i * kRegionBytes, data)));
