@@ -18,12 +18,14 @@ constexpr Duration kLongest = std::chrono::seconds(1);
 /// If the kernel does not know the object, an answer on its way may make it known. It has arrived by then, and the
 /// copy's time is over.
 constexpr Duration kArrival = std::chrono::milliseconds(50);
+/// The kernel had no memory for a message.
+constexpr Duration kRetryPause = std::chrono::milliseconds(10);
 /// More objects are not copied, so that the sets have a bound.
 constexpr std::size_t kMost = 1U << 17U;
 
 }  // namespace
 
-BriefCopies::BriefCopies(const Clock& clock, bool inherited) : clock_(clock) {
+BriefCopies::BriefCopies(const Clock& clock, bool inherited, bool names) : clock_(clock), names_(names) {
   if (inherited) uncertain_until_ = clock_.now() + kArrival;
 }
 
@@ -33,6 +35,7 @@ Result<void> BriefCopies::begin(int device) {
   device_.reset(::fcntl(device, F_DUPFD_CLOEXEC, 3));
   if (!device_) return errno_error(errno, "another descriptor of /dev/fuse");
   const std::lock_guard lock(mutex_);
+  if (names_) names_ = tell_new_epoch(device_.get()) == 0;  // an earlier process may have given some
   begun_ = true;
   thread_ = std::thread([this] { work(); });
   return {};
@@ -47,6 +50,7 @@ void BriefCopies::end() {
   }
   wake_.notify_all();
   if (thread_.joinable()) thread_.join();
+  if (device_ && names_) std::ignore = tell_new_epoch(device_.get());
   if (device_) std::this_thread::sleep_for(kArrival);
   for (UniqueFunction<void()>& then : waiting) then();
 }
@@ -79,9 +83,22 @@ void BriefCopies::drop_attributes(Handle object) {
   uncertain_until_ = now + kArrival;
 }
 
+/// Names that an answer on its way brings count for the epoch before.
+void BriefCopies::begin_epoch() {
+  const int error = tell_new_epoch(device_.get());
+  old_names_ = error == ENOMEM || error == EAGAIN;  // otherwise the mount is gone
+}
+
+void BriefCopies::drop_names() {
+  const std::lock_guard lock(mutex_);
+  if (ended_ || !names_) return;
+  begin_epoch();
+  if (old_names_) wake_.notify_all();
+}
+
 bool BriefCopies::when_dropped(UniqueFunction<void()> then) {
   const std::lock_guard lock(mutex_);
-  if (ended_ || clock_.now() >= uncertain_until_) return false;
+  if (ended_ || !any_to_drop(clock_.now())) return false;
   waiting_.push_back(std::move(then));
   wake_.notify_all();
   return true;
@@ -92,6 +109,11 @@ void BriefCopies::work() {
   pthread_setname_np(pthread_self(), "spate-copies");
   std::unique_lock lock(mutex_);
   while (!ended_) {
+    if (old_names_) {
+      wake_.wait_for(lock, kRetryPause);
+      begin_epoch();
+      continue;
+    }
     if (waiting_.empty()) {
       wake_.wait(lock);
       continue;

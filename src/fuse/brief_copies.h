@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// BriefCopies: the attributes that the kernel keeps for one tick of its clock (attr_cache=mount).
+// BriefCopies: the attributes that the kernel keeps for one tick of its clock, and the names in delegated directories
+// (attr_cache=mount).
 #pragma once
 
 #include <condition_variable>
@@ -19,6 +20,9 @@ namespace spate::fuse {
 /// question. The promise of attr_cache=kernel holds: before a lease is returned the kernel has dropped its copy, or the
 /// copy's time is over.
 ///
+/// The kernel keeps names only in directories delegated to this mount: there other clients change nothing before a
+/// recall. A recall drops all names of the mount at once (Linux 6.16).
+///
 /// Life cycle: construct -> begin() -> end(), after the last request. Before begin() nothing is copied.
 class BriefCopies final : public client::Copies {
  public:
@@ -26,7 +30,8 @@ class BriefCopies final : public client::Copies {
   static constexpr double kTimeout = 1e-6;
 
   /// `inherited`: an earlier process served the mount, so the kernel may have copies. `clock` outlives this object.
-  BriefCopies(const Clock& clock, bool inherited);
+  /// `names`: whether the kernel may keep names.
+  BriefCopies(const Clock& clock, bool inherited, bool names = false);
   ~BriefCopies() override;
   BriefCopies(const BriefCopies&) = delete;
   BriefCopies& operator=(const BriefCopies&) = delete;
@@ -36,20 +41,23 @@ class BriefCopies final : public client::Copies {
   /// Waits until the kernel has no copies. Call it before the leases are given up. It may be called more than once.
   void end();
 
-  bool takes_names() const override { return false; }
+  Names takes_names() const override { return names_ ? Names::kOfDelegated : Names::kOfNone; }
   bool brief() const override { return true; }
   /// `until` does not matter, since a copy ends by itself long before.
   bool begin_attributes(Handle object, MonoTime until) override;
   void drop_attributes(Handle object) override;
-  void drop_names() override {}
+  void drop_names() override;
   bool when_dropped(UniqueFunction<void()> then) override;
 
  private:
   bool may_have_copy(Handle object) const { return recent_.contains(object) || earlier_.contains(object); }
   void forget_old(MonoTime now);
+  void begin_epoch();
+  bool any_to_drop(MonoTime now) const { return old_names_ || now < uncertain_until_; }
   void work();
 
   const Clock& clock_;
+  bool names_;       // constant after begin()
   UniqueFd device_;  // set before the thread starts
   std::thread thread_;
   mutable std::mutex mutex_;  // guards all members below
@@ -58,6 +66,7 @@ class BriefCopies final : public client::Copies {
   std::unordered_set<Handle> recent_, earlier_;
   MonoTime recent_since_;
   MonoTime uncertain_until_;  // until then the kernel may have copies that it was not told to drop
+  bool old_names_ = false;    // the kernel must still be told to drop the names
   std::vector<UniqueFunction<void()>> waiting_;
   bool begun_ = false;
   bool ended_ = false;

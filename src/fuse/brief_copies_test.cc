@@ -29,6 +29,17 @@ class BriefCopiesTest : public ::testing::Test {
     device_.reset(ends[0]);
     kernel_.reset(ends[1]);
   }
+  /// How often the kernel was told to drop all names.
+  int epochs() const {
+    constexpr std::int32_t kNewEpoch = 8;
+    int count = 0;
+    fuse_out_header message{};
+    while (::recv(kernel_.get(), &message, sizeof(message), MSG_DONTWAIT) == sizeof(message)) {
+      EXPECT_EQ(message.error, kNewEpoch);
+      ++count;
+    }
+    return count;
+  }
   /// The objects that the kernel was told to drop, in order.
   std::vector<Handle> told() const {
     std::vector<Handle> objects;
@@ -115,6 +126,46 @@ TEST_F(BriefCopiesTest, AfterTheEndNothingIsCopiedAndNobodyWaits) {
   copies.end();
   EXPECT_FALSE(copies.begin_attributes(kObject, {})) << "end() was called";
   EXPECT_FALSE(copies.when_dropped([] {})) << "end() was called";
+}
+
+TEST_F(BriefCopiesTest, NamesAreDroppedAtTheBeginningAtOnceAndAtTheEnd) {
+  BriefCopies copies(clock_, false, true);
+  ASSERT_OK(copies.begin(device_.get()));
+  EXPECT_EQ(copies.takes_names(), client::Copies::Names::kOfDelegated);
+  EXPECT_EQ(epochs(), 1) << "an earlier process may have given names";
+  copies.drop_names();
+  EXPECT_EQ(epochs(), 1);
+  EXPECT_FALSE(copies.when_dropped([] {})) << "the kernel has dropped them";
+  copies.end();
+  EXPECT_EQ(epochs(), 1) << "the leases end after that";
+}
+
+TEST_F(BriefCopiesTest, AKernelThatCannotDropNamesGetsNone) {
+  BriefCopies copies(clock_, false, true);
+  const UniqueFd device = deaf();
+  ASSERT_OK(copies.begin(device.get()));
+  EXPECT_EQ(copies.takes_names(), client::Copies::Names::kOfNone);
+}
+
+TEST_F(BriefCopiesTest, NamesThatTheKernelHadNoMemoryToDropAreDroppedLater) {
+  BriefCopies copies(clock_, false, true);
+  ASSERT_OK(copies.begin(device_.get()));
+  int messages = 0;
+  const fuse_out_header filler{};
+  while (::send(device_.get(), &filler, sizeof(filler), MSG_DONTWAIT) > 0)
+    ++messages;  // the queue of the socket is full
+  const int flags = ::fcntl(device_.get(), F_GETFL);
+  ASSERT_EQ(::fcntl(device_.get(), F_SETFL, flags | O_NONBLOCK), 0);
+  copies.drop_names();
+  std::atomic<bool> told = false;
+  ASSERT_TRUE(copies.when_dropped([&] { told = true; })) << "the kernel has taken no message";
+  EXPECT_FALSE(told) << "the kernel has taken no message";
+  std::array<char, 64> room{};
+  EXPECT_GT(messages, 0);
+  while (::recv(kernel_.get(), room.data(), room.size(), MSG_DONTWAIT) > 0) continue;
+  EXPECT_TRUE(dropped(copies)) << "the kernel takes messages again";
+  copies.end();
+  EXPECT_TRUE(told) << "nobody told the first who waited";
 }
 
 TEST_F(BriefCopiesTest, TheNumberOfCopiesHasABound) {

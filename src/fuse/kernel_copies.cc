@@ -118,9 +118,9 @@ void KernelCopies::work() {
   }
 }
 
-bool KernelCopies::takes_names() const {
+client::Copies::Names KernelCopies::takes_names() const {
   const std::lock_guard lock(mutex_);
-  return takes_names_ && !ended_;
+  return takes_names_ && !ended_ ? Names::kOfAll : Names::kOfNone;
 }
 
 bool KernelCopies::begin_attributes(Handle object, MonoTime until) {

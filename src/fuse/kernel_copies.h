@@ -34,7 +34,7 @@ class KernelCopies final : public client::Copies {
   /// be called more than once.
   void end();
 
-  bool takes_names() const override;
+  Names takes_names() const override;
   bool begin_attributes(Handle object, MonoTime until) override;
   void drop_attributes(Handle object) override;
   void drop_names() override;

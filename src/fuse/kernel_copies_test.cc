@@ -83,11 +83,11 @@ class KernelCopiesTest : public ::testing::Test {
 
 TEST_F(KernelCopiesTest, TheKernelDropsCopiesBeforeWaitersContinue) {
   KernelCopies copies(*handover_);
-  EXPECT_FALSE(copies.takes_names()) << "begin() was not called";
+  EXPECT_EQ(copies.takes_names(), client::Copies::Names::kOfNone) << "begin() was not called";
   EXPECT_FALSE(copies.begin_attributes(kFile, in(seconds(5)))) << "begin() was not called";
   ASSERT_OK(copies.begin(device_.get()));
   EXPECT_EQ(read().epochs, 1);  // the message by which it learns whether the kernel knows epochs
-  EXPECT_TRUE(copies.takes_names()) << "the kernel knows epochs";
+  EXPECT_EQ(copies.takes_names(), client::Copies::Names::kOfAll) << "the kernel knows epochs";
   EXPECT_TRUE(copies.begin_attributes(kFile, in(seconds(5)))) << "there is room for the copy";
   EXPECT_TRUE(dropped(copies)) << "nothing must be dropped, and yet it waits";
   copies.drop_attributes(kFile);
@@ -121,7 +121,7 @@ TEST_F(KernelCopiesTest, AKernelWithoutEpochsGetsNoNames) {
   const UniqueFd deaf(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   KernelCopies copies(*handover_);
   ASSERT_OK(copies.begin(deaf.get()));
-  EXPECT_FALSE(copies.takes_names()) << "the kernel knows no epochs";
+  EXPECT_EQ(copies.takes_names(), client::Copies::Names::kOfNone) << "the kernel knows no epochs";
   EXPECT_TRUE(copies.begin_attributes(kFile, in(seconds(5)))) << "attributes need no epochs";
   copies.drop_attributes(kFile);
   EXPECT_TRUE(dropped(copies)) << "the mount is gone, and yet it waits";

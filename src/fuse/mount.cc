@@ -71,7 +71,6 @@ fuse_entry_param to_entry(const Attributes& attributes) {
 }
 
 double name_timeout(Mount& mount, const wire::NamePath& where, Handle object) {
-  if (mount.copies == nullptr) return 0;
   return seconds_of(mount.process.client().cluster().attributes().copy_name(where.start, where.path, object));
 }
 

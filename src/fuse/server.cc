@@ -127,7 +127,7 @@ Result<void> run_server(const MountOptions& options, const ServerDescriptors& de
   KernelCopies copies(*handover);
   KernelCopies* const kept_copies = options.kernel_keeps_attributes ? &copies : nullptr;
   const SystemClock clock;
-  BriefCopies brief(clock, handover->inherited());
+  BriefCopies brief(clock, handover->inherited(), options.delegate);
   BriefCopies* const brief_copies = options.kernel_keeps_attributes ? nullptr : &brief;
   client::Copies* const used_copies =
       brief_copies != nullptr ? static_cast<client::Copies*>(brief_copies) : kept_copies;

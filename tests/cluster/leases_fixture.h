@@ -17,7 +17,7 @@ namespace spate::cluster {
 /// A holder of copies that drops them only when the test calls drop().
 class SlowCopies final : public client::Copies {
  public:
-  bool takes_names() const override { return true; }
+  Names takes_names() const override { return Names::kOfAll; }
   bool begin_attributes(Handle, MonoTime) override { return true; }
   void drop_attributes(Handle) override { dropping_ = true; }
   void drop_names() override { dropping_ = true; }

@@ -184,12 +184,13 @@ std::optional<AttributeCache::Copy> AttributeCache::copy_attributes(Handle objec
 }
 
 Duration AttributeCache::copy_name(Handle directory, std::string_view name, Handle object) {
-  if (!options_.on || !copies_.takes_names()) return Duration(0);
+  const Copies::Names copied = copies_.takes_names();
+  if (!options_.on || copied == Copies::Names::kOfNone) return Duration(0);
   const std::lock_guard lock(mutex_);
   const MonoTime now = clock_.now();
   if (all_blocked(now) || changes_.touch(directory, name)) return Duration(0);
   CachedObject* const at = objects_.use(directory, now);
-  if (at == nullptr) return Duration(0);
+  if (at == nullptr || (copied == Copies::Names::kOfDelegated && !at->delegated)) return Duration(0);
   const auto known = at->names.find(name);
   const bool told = known != at->names.end();
   if (told ? known->second.object != object : object || !at->complete || !may_be_a_name(name)) return Duration(0);

@@ -106,6 +106,13 @@ bool newer_known(const RecentEvents& events, const PendingChange& change, Handle
   });
 }
 
+/// If the object is a directory that the change has removed, copies of its names lead nowhere, as the names do: they
+/// may stay.
+void leave_copies_of_removed(CachedObjects& objects, const PendingChange& change, Handle object) {
+  CachedObject* const found = objects.find(object);
+  if (found != nullptr && change.removes_directory && holds(change.objects, object)) found->name_copies = {};
+}
+
 /// Forgets the object's attributes, unless a later change has renewed them. If only entries changed, the rights to look
 /// up names are as before.
 void forget_changed(CachedObjects& objects, Handle object, std::uint64_t order, bool entries_only) {
@@ -124,6 +131,7 @@ AttributeCache::ChangePtr AttributeCache::begin_change(const ChangePlan& plan) {
   change.events_before = events_.count();
   change.all = !plan.known;
   change.data = plan.data;
+  change.removes_directory = plan.removes_directory;
   change.objects = plan.objects;
   for (const ChangePlan::ChangedName& place : plan.places) plan_place(objects_, change.asked, place, change);
   return changes_.begin(std::move(change));
@@ -149,6 +157,7 @@ void AttributeCache::keep_changed(const PendingChange& change, const wire::Touch
     note(object, order);
     copies_.drop_attributes(object);
     if (!current) {
+      leave_copies_of_removed(objects_, change, object);
       forget_changed(objects_, object, order, names_any_of(touched, object));
       continue;
     }

@@ -15,7 +15,7 @@ namespace {
 /// Records the calls that it gets.
 class NotedCopies final : public Copies {
  public:
-  bool takes_names() const override { return names; }
+  Names takes_names() const override { return names; }
   bool begin_attributes(Handle object, MonoTime until) override {
     if (room) given[object] = until;
     return room;
@@ -24,7 +24,7 @@ class NotedCopies final : public Copies {
   void drop_names() override { ++names_dropped; }
   bool when_dropped(UniqueFunction<void()>) override { return false; }
 
-  bool names = true;
+  Names names = Names::kOfAll;
   bool room = true;
   std::map<Handle, MonoTime> given;
   std::set<Handle> dropped;
@@ -46,6 +46,22 @@ class KernelCopiesOfAttributesTest : public AttributeCacheTest {
   void change(const Request& request, const wire::Touched& touched) {
     OwnChange change(copied, plan_of(request));
     change.end(touched, {});
+  }
+
+  /// Makes the directory "d", which is delegated to this client.
+  void make_delegated() {
+    wire::MkdirRequest request;
+    request.where = at("d");
+    OwnChange own(copied, plan_of(request));
+    wire::Granted granted{true, kTable, 10000, 1, {}, {{kRootHandle, "d", kDirectory, FileType::kDirectory}}};
+    granted.objects.resize(2);
+    granted.objects[0].object.attributes.handle = kRootHandle;
+    granted.objects[1].object.attributes.handle = kDirectory;
+    using Granted = wire::GrantedObject;
+    granted.objects[0].flags = Granted::kSearchable;
+    granted.objects[1].flags = Granted::kSearchable | Granted::kNeverUsed | Granted::kDelegated;
+    for (Granted& object : granted.objects) object.object.attributes.type = FileType::kDirectory;
+    own.end({true, {kRootHandle, kDirectory}, {{kRootHandle, "d"}}}, granted);
   }
 
   NotedCopies copies;
@@ -94,7 +110,7 @@ TEST_F(KernelCopiesOfAttributesTest, CopiesExpireBeforeTheLease) {
 
 TEST_F(KernelCopiesOfAttributesTest, OnlyNamesAndAttributesThatCanBeDroppedAreCopied) {
   learn(file_reply());
-  copies.names = false;
+  copies.names = Copies::Names::kOfNone;
   EXPECT_FALSE(copy("f", kFile));
   copies.room = false;
   EXPECT_FALSE(copy(kFile));
@@ -227,6 +243,28 @@ TEST_F(KernelCopiesOfAttributesTest, AnOwnChangeThatTheKernelFollowsItselfKeepsC
   EXPECT_EQ(copies.names_dropped, 0);
   copied.recalled(kDirectory);
   EXPECT_EQ(copies.names_dropped, 1);
+}
+
+TEST_F(KernelCopiesOfAttributesTest, SomeHoldersGetOnlyNamesInDelegatedDirectories) {
+  copies.names = Copies::Names::kOfDelegated;
+  learn(file_reply());
+  EXPECT_FALSE(copy("f", kFile)) << "the directory is not delegated";
+  make_delegated();
+  EXPECT_TRUE(copy("new", Handle())) << "the directory is delegated";
+  copied.recalled(kDirectory);
+  EXPECT_EQ(copies.names_dropped, 1);
+  learn(file_reply());
+  EXPECT_FALSE(copy("f", kFile)) << "it is delegated no more";
+}
+
+TEST_F(KernelCopiesOfAttributesTest, NamesOfADirectoryThatTheClientRemovesKeepTheOthersCopies) {
+  make_delegated();
+  ASSERT_TRUE(copy("none", Handle())) << "the directory is empty";
+  wire::RmdirRequest request;
+  request.where = at("d");
+  change(request, {true, {kRootHandle, kDirectory}, {{kRootHandle, "d"}}});
+  EXPECT_FALSE(copy("none", Handle())) << "the directory is gone";
+  EXPECT_EQ(copies.names_dropped, 0);
 }
 
 TEST_F(KernelCopiesOfAttributesTest, ANameThatLeadsElsewhereDropsItsCopy) {

@@ -8,7 +8,7 @@ namespace {
 /// Keeps copies that end by themselves soon.
 class BriefHolder final : public Copies {
  public:
-  bool takes_names() const override { return false; }
+  Names takes_names() const override { return Names::kOfNone; }
   bool brief() const override { return true; }
   bool begin_attributes(Handle, MonoTime) override { return true; }
   void drop_attributes(Handle) override {}

@@ -27,6 +27,7 @@ struct ChangePlan {
   std::vector<ChangedName> places;
   std::vector<Handle> objects;
   Data data = Data::kMayChange;
+  bool removes_directory = false;
 };
 
 template <typename Request>
@@ -52,7 +53,7 @@ inline ChangePlan plan_of(const wire::UnlinkRequest& r) {
   return {true, {{&r.where, true, false}}, {}, ChangePlan::Data::kStays};
 }
 inline ChangePlan plan_of(const wire::RmdirRequest& r) {
-  return {true, {{&r.where, true, false}}, {}, ChangePlan::Data::kStays};
+  return {true, {{&r.where, true, false}}, {}, ChangePlan::Data::kStays, true};
 }
 inline ChangePlan plan_of(const wire::RenameRequest& r) {
   const bool fresh = (r.flags & wire::kRenameNoReplace) != 0;

@@ -21,6 +21,7 @@ struct PendingChange {
   std::uint64_t events_before = 0;  // RecentEvents::count() when the change began
   bool all = false;                 // it may touch anything
   ChangePlan::Data data = ChangePlan::Data::kMayChange;
+  bool removes_directory = false;
   std::vector<Handle> objects;             // their attributes may change and, in directories, their names
   std::vector<Handle> directories;         // their entries change, and their attributes with them
   std::vector<wire::TouchedName> names;    // names that change

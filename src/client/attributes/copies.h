@@ -18,8 +18,13 @@ class Copies {
  public:
   virtual ~Copies() = default;
 
-  /// Whether copies of names can be taken back. If not, the cache gives away no copies of names.
-  virtual bool takes_names() const = 0;
+  /// The directories whose names the cache may give copies of.
+  enum class Names : std::uint8_t {
+    kOfNone,       // copies of names cannot be taken back
+    kOfDelegated,  // they are taken back only when a directory's delegation is recalled, which is rare
+    kOfAll
+  };
+  virtual Names takes_names() const = 0;
   /// Whether a copy ends by itself within some milliseconds. Such copies may be given of a file that this client
   /// writes.
   virtual bool brief() const { return false; }

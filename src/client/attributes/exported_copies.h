@@ -26,7 +26,7 @@ class ExportedCopies {
 
   bool possible() const { return copies_ != nullptr; }
   bool brief() const { return copies_ != nullptr && copies_->brief(); }
-  bool takes_names() const { return copies_ != nullptr && copies_->takes_names(); }
+  Copies::Names takes_names() const { return copies_ != nullptr ? copies_->takes_names() : Copies::Names::kOfNone; }
 
   /// False: the attributes must not be given away.
   bool export_attributes(Handle object, MonoTime until) {
