@@ -40,7 +40,7 @@ NamePath path_from_root(std::string path, bool follow_last) {
 }
 
 Client::Client(Options options, job::NetworkContext& network, Random& random)
-    : cluster_(std::move(options), network, random) {}
+    : cluster_(std::move(options), network, random), queued_files_(cluster_) {}
 
 job::Task<Result<void>> Client::connect() {
   auto open = co_await session().ensure_open(session().limits());
@@ -167,6 +167,7 @@ job::Task<Result<std::unique_ptr<File>>> Client::open(NamePath where, std::uint8
   request.where = std::move(where);
   request.open_flags = open_flags;
   const Limits limits = session().limits();
+  if (request.where.path.empty()) co_await queued_files_.send(request.where.start);
   co_await send_gathered(request.where);
   Result<wire::OpenReply> reply = Errc::kUnknown;
   if (auto kept = cluster_.cached_opens().take(request.where, open_flags)) {
@@ -227,7 +228,7 @@ job::Task<Result<std::unique_ptr<File>>> Client::create(NamePath where, std::uin
       request.layout.targets.empty()) {
     const auto made = make_locally(cluster_, FileType::kRegular, request.where, request.attributes, {}, rights);
     if (made && *made) {
-      auto file = co_await open_queued((*made)->handle, static_cast<std::uint8_t>(opened_as));
+      auto file = co_await queued_files_.open((*made)->handle, static_cast<std::uint8_t>(opened_as));
       co_return file;
     }
   }
@@ -235,20 +236,6 @@ job::Task<Result<std::unique_ptr<File>>> Client::create(NamePath where, std::uin
   auto reply = co_await cluster_.change(request, limits);
   auto file = co_await opened(cluster_, std::move(reply), static_cast<std::uint8_t>(opened_as));
   co_return file;
-}
-
-job::Task<Result<std::unique_ptr<File>>> Client::open_queued(Handle file, std::uint8_t open_flags) {
-  const Limits limits = session().limits();
-  Result<wire::OpenReply> reply = co_await cluster_.queued().answer_of(file, limits);
-  if (reply.code() == Errc::kNotFound) {
-    wire::OpenRequest request;
-    request.where.start = file;
-    request.open_flags = open_flags & (wire::kOpenRead | wire::kOpenWrite | wire::kOpenByUser);
-    request.renew = true;
-    reply = co_await ask_to_open(cluster_, request, limits);
-  }
-  auto opened_file = co_await opened(cluster_, std::move(reply), open_flags);
-  co_return opened_file;
 }
 
 job::Task<Result<Attributes>> Client::make_node(wire::CreateRequest request) {

@@ -9,6 +9,7 @@
 #include "client/cluster.h"
 #include "client/file/file.h"
 #include "client/known_xattrs.h"
+#include "client/queued_files.h"
 #include "client/space.h"
 #include "wire/xattr_messages.h"
 
@@ -74,8 +75,6 @@ class Client {
   job::Task<Result<void>> close_inherited(const HandoverState::Open& record, UniqueFunction<void()> on_ended = {});
   /// Creates and opens a file. Without kOpenExclusive it opens a file that exists. The flags must fit_create().
   job::Task<Result<std::unique_ptr<File>>> create(NamePath where, std::uint8_t open_flags, NewObject object);
-  /// Opens a file that QueuedChanges::make() has made and opened with these rights. Waits for the server's answer.
-  job::Task<Result<std::unique_ptr<File>>> open_queued(Handle file, std::uint8_t open_flags);
   job::Task<Result<Attributes>> make_node(wire::CreateRequest request);
   job::Task<Result<Attributes>> mkdir(NamePath where, wire::NewAttributes attributes);
   job::Task<Result<Attributes>> symlink(NamePath where, std::string target, wire::NewAttributes attributes = {});
@@ -103,6 +102,7 @@ class Client {
   job::Task<Result<void>> sync();
 
   Cluster& cluster() { return cluster_; }
+  QueuedFiles& queued_files() { return queued_files_; }
   Session& session() { return cluster_.session(); }
 
  private:
@@ -122,6 +122,7 @@ class Client {
 
   Cluster cluster_;
   KnownXattrs xattrs_;
+  QueuedFiles queued_files_;
 };
 
 }  // namespace spate::client

@@ -100,7 +100,14 @@ bool Cluster::must_follow(wire::Op op, ByteView body) {
       wire::Reader reader(body);
       Handle file;
       reader(file);
-      return queued_.has(file);
+      return queued_.log().has(file);
+    }
+    case wire::Op::kOpen: {
+      // Its begin as well. Data that wait for the file's creation need the open; other opens have sent them before.
+      wire::Reader reader(body);
+      wire::NamePath where;
+      reader(where);
+      return !(where.path.empty() && queued_.held().has(where.start));
     }
     default: return true;
   }

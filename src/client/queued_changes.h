@@ -5,14 +5,17 @@
 
 #include <atomic>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
 
 #include "client/attributes/local_answers.h"
+#include "client/change_log.h"
+#include "client/held_changes.h"
+#include "client/queued_failures.h"
 #include "client/session/change_reply.h"
 #include "client/session/event_listener.h"
+#include "client/session/gather_memory.h"
 #include "client/session/limits.h"
 #include "client/session/queue_memory.h"
 #include "job/event.h"
@@ -23,13 +26,24 @@
 
 namespace spate::client {
 
+/// Files whose creation is queued and whose data wait for it, as QueuedChanges sees them (client/queued_files.h).
+class QueuedData {
+ public:
+  virtual ~QueuedData() = default;
+  /// Sends the data of all files that there are now, and adds what has waited for them. Fails by the limits.
+  virtual job::Task<Result<void>> send_all(Limits limits) = 0;
+  /// Begins to do so for closed files whose creation is answered.
+  virtual void send_closed() = 0;
+  virtual job::Task<void> stop() = 0;
+};
+
 /// The changes go to the meta server in their order, many in one transaction, one such batch at a time. All other
 /// requests of this client follow the changes that were answered before (Session). The changes survive the process in
 /// the QueueMemory, and the server makes none twice.
 ///
 /// Life cycle: construct -> calls -> request_stop() -> stop() awaited -> destroyed. The functions that answer changes
 /// are thread-safe, and never wait for the executor; all others belong to the executor. Not movable.
-class QueuedChanges final : public SessionChanges, private LocalChanges {
+class QueuedChanges final : public SessionChanges {
  public:
   /// `memory` null: every change asks the server. All parameters outlive this object.
   QueuedChanges(Session& session, AttributeCache& attributes, QueueMemory* memory);
@@ -37,35 +51,41 @@ class QueuedChanges final : public SessionChanges, private LocalChanges {
   QueuedChanges& operator=(const QueuedChanges&) = delete;
 
   /// A batch is sent when so many changes wait, or the oldest is 100 ms old, or somebody waits for one.
-  static constexpr std::uint64_t kFull = 128;
+  static constexpr std::uint64_t kFull = ChangeLog::kFull;
 
   // Thread-safe. Nothing, or false: the server must be asked. `request_id`: the program's call; 0: unknown.
-  bool on() const override { return memory_ != nullptr; }
+  bool on() const override { return log_.on(); }
   using NewObject = LocalAnswers::NewObject;
   std::optional<Result<Attributes>> make(const NewObject& made, std::uint64_t request_id);
   std::optional<Result<Attributes>> set(wire::SetattrRequest request, std::uint64_t request_id);
   /// The open of a file that make() has opened.
   bool close(Handle file, Rights rights, std::uint64_t request_id);
-  /// A call that an earlier process has answered itself, if its answer may not have reached the program.
-  std::optional<QueueMemory::Call> inherited_call(std::uint64_t request_id) const;
-  void call_answered(std::uint64_t request_id);
   /// Whether anything waits for the server's answer.
-  bool any() const { return size_.load(std::memory_order_acquire) > 0; }
-  /// Whether take_failure() may tell something.
-  bool any_failed() const { return failed_.load(std::memory_order_relaxed) > 0; }
-  /// Whether such a change of the object does.
-  bool has(Handle object) const;
+  bool any() const { return log_.any() || held_.any(); }
+  ChangeLog& log() { return log_; }
+  /// Changes of files whose data wait for their creation.
+  HeldChanges& held() { return held_; }
 
-  /// Waits until the server has answered everything that was queued before the call. Fails by the limits, and if the
-  /// session has ended.
+  /// Waits until the server has answered everything that was queued before the call, and the io servers have the data
+  /// that have waited for it. Fails by the limits, and if the session has ended.
   job::Task<Result<void>> send_all(Limits limits);
+  /// The same without data, and what waits for them.
+  job::Task<Result<void>> send_changes(Limits limits);
   /// For `limit` at most. False: something is not sent by then.
   job::Task<bool> send_all_within(Duration limit) override;
   /// Waits for the server's answer to the creation of a file that make() has opened. The answer is kept
   /// until then, or until the file is closed.
   job::Task<Result<wire::CreateReply>> answer_of(Handle file, Limits limits);
-  /// kNotPermitted and the like, once: a queued change of this object has failed.
-  std::optional<Error> take_failure(Handle object);
+  QueuedFailures& failures() { return failures_; }
+
+  // For `data`, which outlives the calls.
+  void serve(QueuedData& data) { data_ = &data; }
+  /// Whether the server will make, or has made, the file, and nobody has asked for the answer.
+  bool is_new(Handle file) const { return log_.has(file) || answers_.contains(file); }
+  /// The data of `piece` were sent. Adds what has waited for them. False: there is no room now. kSessionFenced: that is
+  /// lost with the session.
+  Result<bool> add_later(const GatherMemory::Piece& piece, const std::optional<wire::DataSummary>& data);
+  job::StopToken stop_token() { return stopping_; }
 
   /// Gives up what belongs to another session, or to another epoch.
   void session_changed() override;
@@ -79,6 +99,9 @@ class QueuedChanges final : public SessionChanges, private LocalChanges {
   void lose_all(const Error& why);
   /// Names objects for the log. May be called by any thread, and may know no name.
   void name_by(std::function<std::string(Handle)> name_of) { name_of_ = std::move(name_of); }
+
+  /// Something waits for changes that are not sent yet.
+  void send_soon();
 
   void request_stop();
   job::Task<void> stop();
@@ -94,12 +117,6 @@ class QueuedChanges final : public SessionChanges, private LocalChanges {
 
  private:
   struct Batch;
-  WallTime time(WallTime least) override;
-  Handle take_handle() override;
-  bool add(Change change) override;
-  bool changed_after(Handle object, std::uint64_t number) const override;
-  const Credential& credential() const override;
-
   void urge();
   void wake();
   void begin_sending();
@@ -110,34 +127,24 @@ class QueuedChanges final : public SessionChanges, private LocalChanges {
   void answered(const Batch& batch, const ChangeReply& reply);
   void note_answer(const QueueMemory::Record& record, wire::BatchedAnswer& answer);
   void note_failure(const QueueMemory::Record& record, const Error& error);
-  bool knows_numbers() const;
   void want_handles();
   job::Task<void> reserve(Handle directory);
 
   Session& session_;
-  QueueMemory* const memory_;
+  ChangeLog log_;
+  HeldChanges held_;
   LocalAnswers local_;
-
-  mutable std::mutex mutex_;  // guards memory_ and the members up to the next line break
-  WallTime last_time_;
-  std::int64_t clock_offset_ns_ = 0;
-  bool ended_ = false;
-  bool called_ = false;  // the executor was told that there is something to send
-  std::optional<MonoTime> oldest_;
-  std::unordered_map<Handle, std::uint64_t> last_changes_;  // the number of the last queued change of an object
-  std::uint64_t queued_ = 0;
-
-  std::atomic<std::uint64_t> size_ = 0;
   std::atomic<std::uint64_t> batches_ = 0;
-  std::atomic<std::uint64_t> failed_ = 0;  // size of failures_
   // The rest belongs to the executor.
+  QueuedData* data_ = nullptr;
+  QueuedFailures failures_;
   std::function<std::string(Handle)> name_of_;
   std::unordered_map<Handle, wire::CreateReply> answers_;
-  std::unordered_map<Handle, Error> failures_;
   std::uint64_t done_ = 0;   // the last change that was answered
   std::uint64_t lives_ = 0;  // counts the sessions whose changes were given up
   unsigned waiters_ = 0;
   bool sending_ = false;
+  bool soon_ = false;  // the next batch is due
   bool reserving_ = false;
   Handle directory_;  // that was delegated last
   job::Event urged_;

@@ -15,11 +15,8 @@ namespace {
 
 /// The oldest change waits no longer.
 constexpr Duration kQueueAge = std::chrono::milliseconds(100);
-/// Below the limit of one request of the network, with what surrounds the bodies.
-constexpr std::size_t kBatchBytes = std::size_t{160} << 10U;
 constexpr std::uint32_t kBatchRoom = 1U << 20U;
 constexpr Duration kRetryPause = std::chrono::milliseconds(100);
-constexpr std::size_t kMostKeptFailures = 1000;
 
 /// The server will never make these changes as they are.
 bool refuses_for_good(Errc code) {
@@ -40,6 +37,11 @@ void QueuedChanges::wake() {
   urge();
 }
 
+void QueuedChanges::send_soon() {
+  soon_ = true;
+  urge();
+}
+
 /// Something may be due now.
 void QueuedChanges::urge() {
   urged_.set();
@@ -47,7 +49,7 @@ void QueuedChanges::urge() {
 }
 
 void QueuedChanges::begin_sending() {
-  if (sending_ || !any() || stopping_.stopped()) return;
+  if (sending_ || !log_.any() || stopping_.stopped()) return;
   sending_ = true;
   if (!job::spawn(gate_, send_while_any())) sending_ = false;
 }
@@ -55,13 +57,7 @@ void QueuedChanges::begin_sending() {
 job::Task<void> QueuedChanges::send_while_any() {
   co_await session_.executor().yield();  // the limits of the call that needs this belong to that call
   while (!stopping_.stopped()) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (memory_->size() == 0) {
-        called_ = false;
-        break;
-      }
-    }
+    if (log_.sleeps()) break;
     co_await wait_until_due();
     if (stopping_.stopped()) break;
     const bool sent = co_await send_batch();
@@ -72,18 +68,14 @@ job::Task<void> QueuedChanges::send_while_any() {
 }
 
 bool QueuedChanges::due() const {
-  if (waiters_ > 0 || size_ >= kFull) return true;
-  const std::lock_guard lock(mutex_);
-  return !oldest_ || session_.executor().now() - *oldest_ >= kQueueAge;
+  if (waiters_ > 0 || soon_ || log_.size() >= kFull) return true;
+  const auto oldest = log_.oldest();
+  return !oldest || session_.executor().now() - *oldest >= kQueueAge;
 }
 
 job::Task<void> QueuedChanges::wait_until_due() {
   while (!due() && !stopping_.stopped()) {
-    MonoTime at = session_.executor().now() + kQueueAge;
-    {
-      const std::lock_guard lock(mutex_);
-      if (oldest_) at = *oldest_ + kQueueAge;
-    }
+    const MonoTime at = log_.oldest().value_or(session_.executor().now()) + kQueueAge;
     urged_.reset();
     job::DeadlineScope scope(session_.executor(), at, stopping_);
     std::ignore = co_await urged_.wait(scope.token());
@@ -97,13 +89,11 @@ job::Task<bool> QueuedChanges::send_batch() {
   wire::QueuedChangesRequest request;
   Limits limits = session_.limits(stopping_);
   limits.deadline = MonoTime::never();
-  {
-    const std::lock_guard lock(mutex_);
-    batch.records = memory_->after(done_, wire::kMostBatched, kBatchBytes);
-    limits.only_in = rpc::SessionEpoch{memory_->owner().client, memory_->owner().epoch};
-    oldest_ = session_.executor().clock().now();  // of those that come later
-  }
-  if (batch.records.empty()) co_return true;
+  ChangeLog::Batch next = log_.batch(done_);
+  soon_ = false;
+  if (next.records.empty()) co_return true;
+  batch.records = std::move(next.records);
+  limits.only_in = rpc::SessionEpoch{next.owner.client, next.owner.epoch};
   request.first = batch.records.front().number;
   for (QueueMemory::Record& record : batch.records)
     request.changes.push_back({record.op, record.body, record.at, record.makes ? record.object : Handle()});
@@ -138,18 +128,10 @@ void QueuedChanges::answered(const Batch& batch, const ChangeReply& reply) {
     local_.end(answer, wire::Touched(), wire::Granted());
   }
   for (std::size_t i = 0; told && i < batch.records.size(); ++i) note_answer(batch.records[i], decoded->answers[i]);
-  {
-    const std::lock_guard lock(mutex_);
-    done_ = answer.last;
-    memory_->drop_until(done_);
-    size_ = memory_->size();
-    for (const QueueMemory::Record& record : batch.records) {
-      const auto found = last_changes_.find(record.object);
-      if (found != last_changes_.end() && found->second <= done_) last_changes_.erase(found);
-    }
-    if (memory_->size() == 0) last_changes_.clear();
-  }
+  done_ = answer.last;
+  log_.drop(batch.records);
   answered_.set();
+  if (data_ != nullptr) data_->send_closed();
   want_handles();
 }
 
@@ -165,29 +147,16 @@ void QueuedChanges::note_answer(const QueueMemory::Record& record, wire::Batched
 }
 
 void QueuedChanges::note_failure(const QueueMemory::Record& record, const Error& error) {
-  {
-    const std::lock_guard lock(mutex_);
-    memory_->note_loss();
-  }
+  log_.note_loss();
   const std::string name = name_of_ ? name_of_(record.object) : std::string();
   SPATE_LOG("client", error, "a change that was answered has failed {}{} error={}",
             name.empty() ? std::string() : escape_controls(fmt::format("path={} ", log::Quoted{name})),
             QueueMemory::text(record), error);
   local_.forget(record.object);
   answers_.erase(record.object);
-  if (failures_.size() < kMostKeptFailures) failures_.emplace(record.object, error);
-  failed_ = failures_.size();
+  failures_.keep(record.object, error);
   // The kept names and attributes of the directory are wrong.
   if (record.makes) local_.forget(QueueMemory::made_at(record).start);
-}
-
-std::optional<Error> QueuedChanges::take_failure(Handle object) {
-  const auto found = failures_.find(object);
-  if (found == failures_.end()) return std::nullopt;
-  Error error = std::move(found->second);
-  failures_.erase(found);
-  failed_ = failures_.size();
-  return error;
 }
 
 }  // namespace spate::client

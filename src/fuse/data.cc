@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests on file data: open, create, read, write, fsync, fallocate, release.
+// Requests on file data: open, create, read, write, fsync, fallocate.
 #include <fcntl.h>
 
 #include <algorithm>
@@ -93,25 +93,6 @@ void remember(Mount& mount, Opened opened, std::uint8_t flags, fuse_file_info* i
   info->fh = mount.files.add({std::move(file), Handle(), flags, direct, CurrentRequest::of_this_thread().request_id()});
 }
 
-/// The handover state keeps the open until the meta server has ended it, which may happen after this task has failed.
-job::Task<Result<void>> close_one(Mount& mount, client::Client& client, std::shared_ptr<OpenFile> open) {
-  UniqueFunction<void()> on_ended = [files = mount.shared_files, open] { files->forget(*open); };
-  if (open->file == nullptr && open->queued) {
-    SPATE_CO_TRY(open->file, co_await client.open_queued(open->handle, open->flags));
-    if (open->record != nullptr) open->file->keep_in(*open->record);
-  }
-  if (open->file == nullptr) {
-    auto closed = co_await client.close_inherited(*open->record, std::move(on_ended));
-    co_return closed;
-  }
-  const bool wrote = allows(open->file->rights(), Rights::kWrite);
-  if (wrote) mount.closing.begin(open->handle);
-  auto closed = co_await mount.pages.close(*open->file, std::move(on_ended));
-  if (wrote) mount.closing.end(open->handle);
-  if (!closed) co_return std::move(closed).error();
-  co_return Result<void>();
-}
-
 job::Task<Result<Opened>> open_after_close(Mount& mount, client::Client& client, fuse_ino_t inode, std::uint8_t flags,
                                            std::uint64_t request_id) {
   co_await mount.closing.wait(Handle(inode));
@@ -126,22 +107,6 @@ job::Task<Result<Opened>> create_and_open(Mount& mount, client::Client& client, 
   auto file = co_await client.create(std::move(where), flags, std::move(object));
   auto opened = co_await with_pages(mount, std::move(file));
   co_return opened;
-}
-
-/// Ends an open whose result no program gets: its close(2) has returned, or its open(2) never will. So an error can
-/// only go to the log.
-void close_file(Mount& mount, std::uint64_t number) {
-  const auto open = mount.files.remove(number);
-  if (open == nullptr) return;
-  release_locks(mount, number, open->handle);
-  const std::uint64_t request_id = CurrentRequest::of_this_thread().request_id();
-  if (close_queued(mount, number, *open, request_id)) return;
-  const auto closed = mount.process.run([&](client::Client& c) {
-    c.session().next_request_id(request_id);
-    return close_one(mount, c, open);
-  });
-  if (!closed) SPATE_LOG("fuse", error, "close failed error={}", closed.error().message());
-  mount.files.released(*open);
 }
 
 /// Called after the answer to an open. Without `error` the kernel has taken the open, and has dropped the pages if it
@@ -263,15 +228,28 @@ void append(fuse_req_t request, fuse_ino_t inode, OpenFile& open, ByteView bytes
   mount.handover.end_append(CurrentRequest::of_this_thread().request_id());  // the kernel will not repeat it
 }
 
+/// A write to a file that the servers have not made yet. False: there was no answer.
+bool write_early(Mount& mount, fuse_req_t request, ByteView bytes, off_t offset, const fuse_file_info& info) {
+  const auto open = mount.files.find(info.fh);
+  if (open == nullptr || appends(mount, info)) return false;
+  const auto kept = write_queued(mount, request, *open, info, static_cast<std::uint64_t>(offset), bytes);
+  if (kept && !*kept) return false;
+  if (open->direct || !kept || CurrentRequest::of_this_thread().abandoned()) mount.pages.spoil(open->handle);
+  if (!kept) return reply_error(request, kept.error()), true;
+  answer([&] { return fuse_reply_write(request, bytes.size()); });
+  return true;
+}
+
 void write(fuse_req_t request, fuse_ino_t inode, const char* data, std::size_t size, off_t offset,
            fuse_file_info* info) {
   Mount& mount = this_mount();
+  const ByteView bytes = as_bytes(std::string_view(data, size));
+  if (write_early(mount, request, bytes, offset, *info)) return;
   const auto open = open_file(request, info->fh);
   if (!open) return reply_error(request, open.error());
   const bool kills = CurrentRequest::of_this_thread().hints().kills_rights;
   const auto cleared = clear_setid_bits(request, **open, kills);
   if (!cleared) return reply_error(request, cleared.error());
-  const ByteView bytes = as_bytes(std::string_view(data, size));
   if (appends(mount, *info)) return append(request, inode, **open, bytes, *info);
   const bool synced = must_sync(**open, *info);
   const auto at = static_cast<std::uint64_t>(offset);
@@ -288,41 +266,8 @@ void fsync(fuse_req_t request, fuse_ino_t, int, fuse_file_info* info) {
   const auto open = open_file(request, info->fh);
   if (!open) return reply_error(request, open.error());
   const auto synced = run(request, [&](client::Client&) { return (*open)->file->sync(); });
-  reply_done(request, synced ? queued_failure(request, (*open)->handle) : synced);
-}
-
-/// Answers last: if this process dies before the answer, the kernel repeats the request to the next process.
-job::Task<Unit> close_and_answer(Mount& mount, fuse_req_t request, std::shared_ptr<OpenFile> open,
-                                 std::uint64_t request_id) {
-  client::Client& client = mount.process.client();
-  client.session().next_request_id(request_id);
-  const auto closed = co_await close_one(mount, client, open);
-  if (!closed) SPATE_LOG("fuse", error, "close failed error={}", closed.error().message());
-  mount.files.released(*open);
-  fuse_reply_err(request, 0);
-  mount.handover.call_answered(request_id);
-  co_return Unit();
-}
-
-/// If leases are kept, some thread drives the client's executor at least every few milliseconds.
-bool begin_close(Mount& mount, fuse_req_t request, std::uint64_t number) {
-  if (!mount.process.client().cluster().attributes().on()) return false;
-  const auto open = mount.files.find(number);
-  if (open == nullptr) return false;
-  release_locks(mount, number, open->handle);
-  const std::uint64_t request_id = CurrentRequest::of_this_thread().request_id();
-  if (close_queued(mount, number, *open, request_id)) return fuse_reply_err(request, 0), true;
-  const auto make = [&mount, request, open, request_id] { return close_and_answer(mount, request, open, request_id); };
-  const bool begun = mount.releases.begin(make);
-  if (begun) std::ignore = mount.files.remove(number);
-  return begun;
-}
-
-void release(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
-  Mount& mount = this_mount();
-  if (begin_close(mount, request, info->fh)) return;
-  close_file(mount, info->fh);
-  answer([&] { return fuse_reply_err(request, 0); });
+  const auto queued = queued_failure(request, (*open)->handle);  // says more than that a write is lost
+  reply_done(request, queued ? synced : queued);
 }
 
 /// Finds data or holes. The kernel answers other seeks itself.
@@ -372,25 +317,12 @@ void fallocate(fuse_req_t request, fuse_ino_t inode, int mode, off_t offset, off
 
 }  // namespace
 
-job::Task<Unit> close_left(Mount& mount) {
-  client::Client& client = mount.process.client();
-  for (const std::shared_ptr<OpenFile>& open : mount.files.take_left()) {
-    const std::uint64_t request_id = open->record->close_request_id;
-    client.session().next_request_id(request_id);
-    const auto closed = co_await close_one(mount, client, open);
-    mount.handover.call_answered(request_id);
-    if (!closed) SPATE_LOG("fuse", error, "close failed error={}", closed.error().message());
-  }
-  co_return Unit();
-}
-
 void add_data_operations(fuse_lowlevel_ops& operations) {
   operations.open = open;
   operations.create = create;
   operations.read = read;
   operations.write = write;
   operations.fsync = fsync;
-  operations.release = release;
   operations.fallocate = fallocate;
   operations.lseek = lseek;
   operations.copy_file_range = copy_file_range;

@@ -12,11 +12,20 @@ namespace {
 
 job::Task<Result<void>> send_piece(Mount& mount, client::Client& client, client::GatherMemory::Piece& piece) {
   const auto open = mount.files.inherited_writer(piece.handle);
+  if (piece.later.queued != 0 && (piece.later.closed != 0 || open == nullptr)) {
+    auto sent = co_await client.queued_files().take_over(piece);
+    if (open != nullptr) mount.files.forget_closed(*open);
+    co_return sent;
+  }
   if (open == nullptr) co_return Error(Errc::kNotFound, "the earlier process did not note its open");
   if (open->file == nullptr) {
     SPATE_CO_TRY(open->file, co_await client.open_again(*open->record));
   }
   const std::string what = client::GatherMemory::text(piece);
+  if (piece.later.queued != 0) {
+    auto sent = co_await client.queued_files().take_over(piece, *open->file);
+    co_return sent;
+  }
   co_await open->file->take_over(piece);
   if (open->file->gathering()->failed()) co_return Result<void>();  // the log names what is lost
   SPATE_LOG("fuse", info, "writes that the earlier process has gathered {} were taken over", what);
@@ -27,7 +36,7 @@ job::Task<Unit> send_pieces(Mount& mount, client::Client& client, client::Gather
   client::GatheredWrites& gathered = client.cluster().gathered();
   for (client::GatherMemory::Piece* const piece : memory.inherited()) {
     const auto taken = co_await send_piece(mount, client, *piece);
-    if (!taken) {
+    if (!taken && piece->in_use != 0) {
       gathered.note_loss(*piece, taken.error());
       memory.give_back(*piece);
     }
@@ -71,9 +80,12 @@ job::Task<bool> send_all_within(client::Client& client, Duration limit) {
 
 /// With O_DIRECT a program asks for its data to be moved at once. A dirty page of a map may be written at any time,
 /// also beside another write.
+bool may_gather(const fuse_file_info& info) {
+  return info.writepage == 0 && (info.flags & (O_SYNC | O_DSYNC | O_DIRECT)) == 0;
+}
+
 client::FileGather* gathering(const Mount& mount, const OpenFile& open, const fuse_file_info& info) {
-  const bool may = mount.gathers && info.writepage == 0 && (info.flags & (O_SYNC | O_DSYNC | O_DIRECT)) == 0;
-  return may ? open.file->gathering() : nullptr;
+  return mount.gathers && may_gather(info) ? open.file->gathering() : nullptr;
 }
 
 Result<void> send_gathered(fuse_req_t request, client::File& file) {

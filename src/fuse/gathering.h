@@ -7,6 +7,8 @@
 
 namespace spate::fuse {
 
+/// Whether the mount may acknowledge a write with this open before the servers have it.
+bool may_gather(const fuse_file_info& info);
 /// How a write is sent that the mount may acknowledge before the servers have it. Null: it must be sent at once.
 client::FileGather* gathering(const Mount& mount, const OpenFile& open, const fuse_file_info& info);
 

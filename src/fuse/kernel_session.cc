@@ -196,7 +196,7 @@ WorkerPool::Next KernelSession::handle(fuse_buf& buffer) {
   CurrentRequest::of_this_thread().begin(mount_, request_id, caller, hints);
   fuse_session_process_buf(session_.get(), &buffer);
   mount_.handover.call_answered(request_id);
-  if (mount_.delegates) mount_.process.client().cluster().queued().call_answered(request_id);
+  if (mount_.delegates) mount_.process.client().cluster().queued().log().call_answered(request_id);
   if (request_id != header.unique) mount_.handover.end_append(request_id);  // in any case the append has ended
   return workers_.request_ends();
 }

@@ -18,6 +18,7 @@ fuse_lowlevel_ops make_operations() {
   add_name_operations(all);
   add_attribute_operations(all);
   add_data_operations(all);
+  add_release_operations(all);
   add_directory_operations(all);
   add_lock_operations(all);
   return all;
@@ -25,7 +26,7 @@ fuse_lowlevel_ops make_operations() {
 
 /// The file of an open whose creation was queued, once the server has made it.
 job::Task<Result<std::unique_ptr<client::File>>> open_created(Mount& mount, client::Client& client, OpenFile& open) {
-  SPATE_CO_TRY(auto file, co_await client.open_queued(open.handle, open.flags));
+  SPATE_CO_TRY(auto file, co_await client.queued_files().open(open.handle, open.flags));
   if (!open.moves_atime) file->forget_reads();
   if (open.record != nullptr) file->keep_in(*open.record);
   if (mount.options.cache != CacheMode::kNone) std::ignore = co_await mount.pages.opened(*file);

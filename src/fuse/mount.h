@@ -73,6 +73,7 @@ const fuse_lowlevel_ops& operations();
 void add_name_operations(fuse_lowlevel_ops& operations);
 void add_attribute_operations(fuse_lowlevel_ops& operations);
 void add_data_operations(fuse_lowlevel_ops& operations);
+void add_release_operations(fuse_lowlevel_ops& operations);
 void add_directory_operations(fuse_lowlevel_ops& operations);
 void add_lock_operations(fuse_lowlevel_ops& operations);
 
@@ -84,6 +85,8 @@ void release_locks(Mount& mount, std::uint64_t open, Handle handle);
 /// The open file of a request. It is opened again if an earlier process of the mount opened it. kBadDescriptor.
 Result<std::shared_ptr<OpenFile>> open_file(fuse_req_t request, std::uint64_t number);
 
+/// Ends an open whose result no program gets: its close(2) has returned, or its open(2) never will.
+void close_file(Mount& mount, std::uint64_t number);
 /// Ends the opens of those files that programs had closed when the previous process ended.
 job::Task<Unit> close_left(Mount& mount);
 

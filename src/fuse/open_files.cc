@@ -128,6 +128,20 @@ std::shared_ptr<OpenFile> OpenFiles::inherited_writer(Handle handle) const {
   return nullptr;
 }
 
+void OpenFiles::forget_closed(OpenFile& file) {
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(left_, [&](const auto& one) { return one.get() == &file; });
+    for (auto at = files_.begin(); at != files_.end(); ++at) {
+      if (at->second.get() != &file) continue;
+      uncount(file.handle);
+      files_.erase(at);
+      break;
+    }
+  }
+  forget(file);
+}
+
 std::size_t OpenFiles::size() const {
   const std::lock_guard lock(mutex_);
   return files_.size();

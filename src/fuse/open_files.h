@@ -67,6 +67,8 @@ class OpenFiles {
   std::vector<std::shared_ptr<OpenFile>> take_left();
   /// The open through which an earlier process has written the file. Null: there is none.
   std::shared_ptr<OpenFile> inherited_writer(Handle handle) const;
+  /// As remove() and forget(), for an open of an earlier process: it was closed.
+  void forget_closed(OpenFile& file);
   std::size_t size() const;
   std::vector<std::shared_ptr<OpenFile>> all() const;
 

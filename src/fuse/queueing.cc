@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 
+#include "fuse/gathering.h"
 #include "log/log.h"
 
 namespace spate::fuse {
@@ -31,7 +32,7 @@ job::Task<Unit> name_changes(client::Client& client, const FileNames& names) {
 }
 
 job::Task<Result<void>> failure_of(client::Client& client, Handle object) {
-  if (auto failure = client.cluster().queued().take_failure(object)) co_return *std::move(failure);
+  if (auto failure = client.cluster().queued().failures().take(object)) co_return *std::move(failure);
   co_return Result<void>();
 }
 
@@ -42,7 +43,7 @@ std::uint8_t rights_to_queue(std::uint8_t flags) {
   return plain ? static_cast<std::uint8_t>(flags & kRights) : std::uint8_t{0};
 }
 
-client::QueuedChanges& changes_of(Mount& mount) { return mount.process.client().cluster().queued(); }
+client::QueuedChanges& changes_of(const Mount& mount) { return mount.process.client().cluster().queued(); }
 
 }  // namespace
 
@@ -53,7 +54,7 @@ std::optional<Result<Attributes>> make_queued(Mount& mount, client::QueuedChange
 
 std::optional<Result<Attributes>> made_before(Mount& mount, fuse_req_t request, wire::Op op) {
   if (!mount.delegates || !mount.handover.inherited()) return std::nullopt;
-  const auto call = changes_of(mount).inherited_call(CurrentRequest::of_this_thread().request_id());
+  const auto call = changes_of(mount).log().inherited_call(CurrentRequest::of_this_thread().request_id());
   if (!call || call->op != op) return std::nullopt;
   return run(request, [&](client::Client& c) { return stat_at(c, node(call->object.value)); });
 }
@@ -81,16 +82,38 @@ std::optional<Result<fuse_entry_param>> create_queued(Mount& mount, fuse_req_t r
   return Result<fuse_entry_param>(entry);
 }
 
-bool close_queued(Mount& mount, std::uint64_t number, OpenFile& open, std::uint64_t request_id) {
-  if (!open.queued || open.is_opened()) return false;
-  if (!changes_of(mount).close(open.handle, client::rights_of(open.flags), request_id)) return false;
+Result<bool> write_queued(Mount& mount, fuse_req_t request, OpenFile& open, const fuse_file_info& info,
+                          std::uint64_t offset, ByteView bytes) {
+  if (!mount.delegates || !mount.gathers || !open.queued || !may_gather(info)) return false;
+  const std::lock_guard lock(open.opening);
+  if (open.file != nullptr) return false;
+  const client::QueuedFiles::New file{open.handle, open.flags, open.record};
+  return run(request, [&](client::Client& c) { return c.queued_files().write(file, offset, bytes); });
+}
+
+bool data_waits(const Mount& mount, Handle file) { return mount.delegates && changes_of(mount).held().has(file); }
+
+bool close_queued(Mount& mount, std::uint64_t number, const std::shared_ptr<OpenFile>& open, std::uint64_t request_id) {
+  if (!open->queued || open->is_opened()) return false;
+  const bool waits = data_waits(mount, open->handle);
+  if (!changes_of(mount).close(open->handle, client::rights_of(open->flags), request_id)) return false;
   std::ignore = mount.files.remove(number);
-  mount.files.forget(open);
+  if (!waits) return mount.files.forget(*open), true;
+  mount.files.released(*open);
+  mount.process.executor().post([&files = mount.process.client().queued_files(), all = mount.shared_files, open] {
+    files.closed(open->handle, [all, open] { all->forget(*open); });
+  });
   return true;
 }
 
+/// It queues the close of a file that was written only if there is no other open for writing.
+bool closed_before(Mount& mount, const OpenFile& open) {
+  const bool writes = open.record != nullptr && (open.record->open_flags & wire::kOpenWrite) != 0;
+  return writes && changes_of(mount).log().closed_before(open.handle);
+}
+
 Result<void> queued_failure(fuse_req_t request, Handle object) {
-  if (!this_mount().delegates || !changes_of(this_mount()).any_failed()) return {};
+  if (!this_mount().delegates || !changes_of(this_mount()).failures().any()) return {};
   return run(request, [object](client::Client& c) { return failure_of(c, object); });
 }
 

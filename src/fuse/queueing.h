@@ -25,14 +25,22 @@ std::optional<Result<fuse_entry_param>> create_queued(Mount& mount, fuse_req_t r
 /// The answer to a call that an earlier process has answered itself, as far as it knows. `op`: of the call. Nothing: it
 /// has not.
 std::optional<Result<Attributes>> made_before(Mount& mount, fuse_req_t request, wire::Op op);
-/// Ends an open of a file whose creation is queued, and through which nothing was read or written. False: it must be
-/// closed as others. Otherwise the open is gone.
-bool close_queued(Mount& mount, std::uint64_t number, OpenFile& open, std::uint64_t request_id);
+/// Keeps a write to a file whose creation is queued, to be sent after that. False: the caller must open_file() and
+/// write through that.
+Result<bool> write_queued(Mount& mount, fuse_req_t request, OpenFile& open, const fuse_file_info& info,
+                          std::uint64_t offset, ByteView bytes);
+/// Whether writes wait for the creation of the file that this open has made.
+bool data_waits(const Mount& mount, Handle file);
+/// Ends an open of a file whose creation is queued, and through which nothing was read, nor written but by
+/// write_queued(). False: it must be closed as others. Otherwise the open is gone.
+bool close_queued(Mount& mount, std::uint64_t number, const std::shared_ptr<OpenFile>& open, std::uint64_t request_id);
+/// Whether the earlier process that has made this open has queued its close, too.
+bool closed_before(Mount& mount, const OpenFile& open);
 /// The error of a queued change of the object, once.
 Result<void> queued_failure(fuse_req_t request, Handle object);
 
-/// Sends what an earlier process has queued. Call it before the first request of the kernel is read. Waits for servers
-/// that are away, as the calls do that would follow.
+/// Sends the changes that an earlier process has queued. Call it before the first request of the kernel is read. Waits
+/// for servers that are away, as the calls do that would follow.
 void send_inherited_changes(Mount& mount);
 /// Waits, for `limit` at most, until the servers have made all queued changes.
 bool send_all_queued(Mount& mount, Duration limit);

@@ -33,6 +33,9 @@ constexpr Duration kForEver = std::chrono::hours(24) * 36500;
 /// How long the end of a mount waits for servers that are away.
 constexpr Duration kUnmountedGrace = std::chrono::seconds(5);
 
+/// How long a drain waits for the changes that follow the data of the earlier process.
+constexpr Duration kDrainTime = std::chrono::seconds(30);
+
 Result<UniqueFd> block_signals() {
   sigset_t ends;
   sigemptyset(&ends);
@@ -181,6 +184,7 @@ Result<void> run_drain(const MountOptions& options, const ServerDescriptors& des
   process->run([](client::Client& c) { return resume_session(c); });
   if (queue != nullptr) send_inherited_changes(mount);
   if (gather != nullptr) send_inherited(mount, *gather);
+  if (queue != nullptr) std::ignore = send_all_queued(mount, kDrainTime);
   return {};
 }
 

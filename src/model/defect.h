@@ -51,6 +51,8 @@ enum class Defect : std::uint8_t {
   kClientsBuffers,        // forwarded changes need buffers that requests of clients may hold
   kOverlapsUnordered,     // changes of a data group that overlap are forwarded in any order
   kQueuedTwice,           // the number of the last queued change of a client is not recorded
+  kCloseBeforeData,       // a queued close is sent before the data of the file
+  kDataTakesTimes,        // data that waited for the creation of their file overwrite the time that was set meanwhile
   kUnrecalledByRead,      // a read does not recall the delegation of what it meets
   kEpochBeforeEnd,        // a member of a data group accepts an epoch before changes of the last one have ended
 };

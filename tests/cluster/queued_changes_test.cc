@@ -3,13 +3,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include <map>
-
 #include "base/expect.h"
-#include "client/session/handover_state.h"
-#include "client/session/queue_memory.h"
-#include "tests/cluster/calls.h"
-#include "tests/cluster/memory_copy.h"
+#include "tests/cluster/queueing_test.h"
 
 namespace spate::cluster {
 namespace {
@@ -27,79 +22,7 @@ std::string text(const Attributes& a) {
       a.version, a.size_known, a.change_sum);
 }
 
-class QueuedChangesTest : public ::testing::Test {
- protected:
-  QueuedChangesTest() : world_({}) {
-    world_.watch().on_arrival([this](const WatchedRequest& request) { ++asked_[request.op]; });
-    a_ = &start(memory_.get());
-    b_ = &start(-1);
-    EXPECT_ERRC(stat(*a_, "d"), Errc::kNotFound);  // brings the first lease
-    d_ = new_directory("d");
-  }
-
-  ClientProcess& start(int memory, client::HandoverState* handover = nullptr) {
-    client::Options options = small_client_options({}, {}, {});
-    options.keep_attributes = true;
-    options.handover = handover;
-    if (memory >= 0) {
-      auto queue = client::QueueMemory::open(memory, std::size_t{1} << 20U);
-      SPATE_CHECK(queue.has_value());
-      queues_.push_back(*std::move(queue));
-      options.queue = queues_.back().get();
-    }
-    return world_.start_client(std::move(options));
-  }
-  template <typename T>
-  T run(ClientProcess& process, job::Task<T> task) {
-    return call(world_, process, std::move(task));
-  }
-  Handle new_directory(const std::string& path) {
-    const auto made = run(*a_, a_->client().mkdir(path_from_root(path), {0755, {}, {}, {}, {}}));
-    EXPECT_OK(made);
-    world_.run_for(milliseconds(20));  // handles come
-    return made ? made->handle : Handle();
-  }
-  client::QueuedChanges& queued() { return a_->client().cluster().queued(); }
-  std::optional<Result<Attributes>> make(Handle directory, const std::string& name, FileType type = FileType::kRegular,
-                                         std::uint8_t rights = 0) {
-    wire::NamePath where;
-    where.start = directory;
-    where.path = name;
-    wire::NewAttributes attributes;
-    attributes.mode = 0644;
-    const std::string target = type == FileType::kSymlink ? "to " + name : "";
-    return queued().make({where, type, attributes, target, rights}, 0);
-  }
-  /// Makes it without asking a server.
-  Handle made(Handle directory, const std::string& name, FileType type = FileType::kRegular, std::uint8_t rights = 0) {
-    const auto attributes = make(directory, name, type, rights);
-    EXPECT_TRUE(attributes.has_value()) << name << " was not made locally";
-    return attributes ? attributes->value().handle : Handle();
-  }
-  Result<Attributes> stat(ClientProcess& process, const std::string& path) {
-    SPATE_TRY(auto found, run(process, process.client().stat(path_from_root(path))));
-    return found.attributes;
-  }
-  std::vector<std::string> list(ClientProcess& process, Handle directory) {
-    wire::ReaddirRequest request;
-    request.handle = directory;
-    std::vector<std::string> names;
-    const auto page = run(process, process.client().readdir(request));
-    EXPECT_OK(page);
-    if (!page) return names;
-    for (const wire::DirectoryEntry& entry : page->entries) names.push_back(entry.name);
-    return names;
-  }
-
-  UniqueFd memory_{::memfd_create("queue", MFD_CLOEXEC)};
-  std::vector<std::unique_ptr<client::QueueMemory>> queues_;
-  std::vector<std::unique_ptr<client::HandoverState>> states_;
-  std::map<wire::Op, std::uint64_t> asked_;
-  World world_;
-  ClientProcess* a_;
-  ClientProcess* b_;
-  Handle d_;
-};
+class QueuedChangesTest : public QueueingTest {};
 
 TEST_F(QueuedChangesTest, ManyChangesAreOneRequest) {
   asked_.clear();
@@ -182,7 +105,7 @@ TEST_F(QueuedChangesTest, OtherRequestsOfTheClientFollowThem) {
 
 TEST_F(QueuedChangesTest, AFileThatIsWrittenGetsItsPlaceFirst) {
   const Handle file = made(d_, "f", FileType::kRegular, kReadWrite);
-  auto opened = run(*a_, a_->client().open_queued(file, kReadWrite));
+  auto opened = run(*a_, a_->client().queued_files().open(file, kReadWrite));
   ASSERT_OK(opened);
   const Bytes bytes(1000, std::byte{7});
   EXPECT_OK(run(*a_, (*opened)->write(0, bytes)));
@@ -250,10 +173,10 @@ TEST_F(QueuedChangesTest, AChangeThatTheServerRefusesHasNoEffectAndIsTold) {
     full = false;
     world_.run_for(milliseconds(20));
     EXPECT_EQ(queued().counters().lost, lost + 1) << name;
-    const auto failure = queued().take_failure(refused);
+    const auto failure = queued().failures().take(refused);
     ASSERT_TRUE(failure.has_value()) << name;
     EXPECT_EQ(failure->code(), Errc::kNoSpace) << name;
-    EXPECT_FALSE(queued().take_failure(refused).has_value()) << "it is told once";
+    EXPECT_FALSE(queued().failures().take(refused).has_value()) << "it is told once";
     EXPECT_ERRC(stat(*a_, name + "/f"), Errc::kNotFound);
     EXPECT_EQ(stat(*a_, name).value().size, 0U) << name;
     EXPECT_OK(run(*a_, a_->client().mkdir(path_from_root(name + "/f"), {})));
@@ -279,7 +202,7 @@ TEST_F(QueuedChangesTest, AChangeThatTheServerRefusesHasNoEffectAndIsTold) {
   const Handle directory = new_directory("opened");
   full = true;
   const Handle file = made(directory, "f", FileType::kRegular, wire::kOpenWrite);
-  EXPECT_ERRC(run(*a_, a_->client().open_queued(file, wire::kOpenWrite)), Errc::kNoSpace);
+  EXPECT_ERRC(run(*a_, a_->client().queued_files().open(file, wire::kOpenWrite)), Errc::kNoSpace);
   full = false;
 }
 
@@ -297,7 +220,7 @@ TEST_F(QueuedChangesTest, TheEndOfTheSessionLosesTheQueue) {
   EXPECT_ERRC(stat(*a_, "d/lost"), Errc::kNotFound);
   EXPECT_EQ(stat(*a_, "d/kept").value().handle, kept);
   EXPECT_EQ(queued().counters().lost, 2U);
-  EXPECT_ERRC(run(*a_, a_->client().open_queued(lost, wire::kOpenWrite)), Errc::kSessionFenced);
+  EXPECT_ERRC(run(*a_, a_->client().queued_files().open(lost, wire::kOpenWrite)), Errc::kSessionFenced);
   EXPECT_EQ(list(*b_, d_), std::vector<std::string>{"kept"});
   const Handle next = new_directory("next");
   EXPECT_TRUE(make(next, "f")) << "in the next session it queues again";

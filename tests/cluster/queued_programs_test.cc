@@ -4,16 +4,15 @@
 #include <fmt/format.h>
 #include <gtest/gtest-spi.h>
 
+#include <algorithm>
+#include <array>
 #include <functional>
 #include <map>
 #include <set>
 
 #include "base/expect.h"
-#include "client/session/handover_state.h"
-#include "client/session/queue_memory.h"
 #include "model/defect.h"
-#include "tests/cluster/calls.h"
-#include "tests/cluster/memory_copy.h"
+#include "tests/cluster/queueing_clients.h"
 
 namespace spate::cluster {
 namespace {
@@ -26,98 +25,46 @@ struct Node {
   FileType type = FileType::kDirectory;
   std::uint32_t mode = 0755;
   std::size_t maker = 0;  // the client that has made it
+  Bytes data;
+  std::optional<WallTime> mtime;  // if it was set and nothing was written since
   std::map<std::string, std::unique_ptr<Node>> entries;
 };
 
-/// A client with the memory of a mount, which outlives its process.
-struct Machine {
-  UniqueFd state;
-  UniqueFd queue;
-  std::unique_ptr<client::HandoverState> handover;
-  std::unique_ptr<client::QueueMemory> memory;
+/// A file that a program has made and not closed yet.
+struct OpenedFile {
+  Node* node = nullptr;
+  std::uint8_t rights = 0;
 };
 
-class QueuedProgram {
+class QueuedProgram : private QueueingClients {
  public:
-  explicit QueuedProgram(std::uint64_t seed) : random_(seed), world_({}) {
-    root_.handle = kRootHandle;
-    for (int i = 0; i < 2; ++i) {
-      begin_machine(UniqueFd(::memfd_create("state", MFD_CLOEXEC)), UniqueFd(::memfd_create("queue", MFD_CLOEXEC)));
-      clients_.push_back(&start(machines_.back().get()));
-      machine_of_.push_back(machines_.back().get());
-    }
-    clients_.push_back(&start(nullptr));
-    machine_of_.push_back(nullptr);
-  }
+  explicit QueuedProgram(std::uint64_t seed) : QueueingClients(seed) { root_.handle = kRootHandle; }
 
   /// Ends early when `failed` says that an answer was wrong.
   void run(int steps, const std::function<bool()>& failed = ::testing::Test::HasFailure) {
     for (int step = 0; step < steps && !failed(); ++step) {
       what_ = fmt::format("step {}", step);
       if (one_in(4)) world_.run_for(std::chrono::microseconds(below(120'000)));
-      if (one_in(60)) kill_client();
+      if (one_in(60)) {
+        who_ = below(2);
+        close_files();
+        kill_client();
+      }
       if (one_in(80)) restart_meta();
       operate();
     }
+    for (who_ = 0; who_ < 2 && !failed(); ++who_) close_files();
     for (std::size_t i = 0; i < clients_.size() && !failed(); ++i) {
       who_ = i;
       compare(root_);
     }
-    for (ClientProcess* const client : clients_) {
-      local_ += client->client().cluster().queued().counters().queued;
-      EXPECT_EQ(client->client().cluster().queued().counters().lost, 0U);
-    }
+    expect_no_loss();
   }
-  std::uint64_t local() const { return local_; }
+  using QueueingClients::local;
+  /// Writes that did not wait for the creation of their file.
+  std::uint64_t early_writes() const { return early_writes_; }
 
  private:
-  std::uint64_t below(std::uint64_t limit) { return random_.next() % limit; }
-  bool one_in(std::uint64_t count) { return below(count) == 0; }
-  client::Client& client() { return clients_[who_]->client(); }
-  template <typename T>
-  T call_it(job::Task<T> task) {
-    return call(world_, *clients_[who_], std::move(task));
-  }
-
-  void begin_machine(UniqueFd state, UniqueFd queue) {
-    auto machine = std::make_unique<Machine>();
-    machine->state = std::move(state);
-    machine->queue = std::move(queue);
-    machine->handover = client::HandoverState::open(machine->state.get()).value();
-    machine->memory = client::QueueMemory::open(machine->queue.get(), std::size_t{1} << 18U).value();
-    machines_.push_back(std::move(machine));
-  }
-  ClientProcess& start(Machine* machine) {
-    client::Options options = small_client_options({}, {}, {});
-    options.keep_attributes = true;
-    options.deadline = std::chrono::minutes(2);
-    if (machine != nullptr) {
-      options.handover = machine->handover.get();
-      options.queue = machine->memory.get();
-    }
-    return world_.start_client(std::move(options));
-  }
-
-  void kill_client() {
-    who_ = below(2);
-    const Machine& old = *machine_of_[who_];
-    begin_machine(memory_copy(old.state.get()), memory_copy(old.queue.get()));
-    local_ += client().cluster().queued().counters().queued;
-    world_.kill_client(*clients_[who_], bmi::sim::Death::kProcess);
-    machine_of_[who_] = machines_.back().get();
-    clients_[who_] = &start(machine_of_[who_]);
-    client().session().resume();
-    EXPECT_TRUE(call_it(client().cluster().queued().send_all_within(std::chrono::seconds(60)))) << what_;
-  }
-
-  void restart_meta() {
-    const ServerId meta = world_.leader();
-    world_.kill_server(meta, bmi::sim::Death::kProcess);
-    world_.run_for(std::chrono::microseconds(below(200'000)));
-    world_.start_server(meta);
-    if (one_in(2)) world_.run_for(std::chrono::microseconds(below(500'000)));
-  }
-
   /// A directory, often one in which something was made lately.
   Node& directory() {
     Node* at = &root_;
@@ -154,7 +101,13 @@ class QueuedProgram {
     const auto found = parent.entries.find(entry);
     Node* const node = found == parent.entries.end() ? nullptr : found->second.get();
     what_ += fmt::format(" client {} in {:x} name {}", who_, parent.handle.value, entry);
-    switch (below(16)) {
+    switch (below(22)) {
+      case 20:
+      case 21: return fill(parent, entry, node);
+      case 16:
+      case 17: return continue_file();
+      case 18: return set_time(node);
+      case 19: return read(node);
       case 0:
       case 1:
       case 2:
@@ -196,6 +149,23 @@ class QueuedProgram {
     what_ += " symlink";
     added(parent, entry, node, call_it(client().symlink(at(parent, entry), "x" + entry)), FileType::kSymlink, 0777);
   }
+  /// Makes files in a new directory, of which no other client knows yet.
+  void fill(Node& parent, const std::string& entry, const Node* node) {
+    if (node != nullptr) return;
+    if (who_ > 1) who_ = below(2);
+    make_directory(parent, entry, node);
+    const auto made = parent.entries.find(entry);
+    if (made == parent.entries.end()) return;
+    std::ignore = client().cluster().gathered().has_room();
+    if (one_in(2)) world_.run_for(milliseconds(20));  // handles come, and what the targets' room is
+    Node& directory = *made->second;
+    for (std::uint64_t files = 1 + below(6); files > 0; --files) {
+      const std::string file = name();
+      const auto found = directory.entries.find(file);
+      make_file(directory, file, found == directory.entries.end() ? nullptr : found->second.get());
+      if (one_in(10)) world_.run_for(std::chrono::microseconds(below(2000)));
+    }
+  }
   /// As a mount does: the file is closed without waiting for its creation, or after a write.
   void make_file(Node& parent, const std::string& entry, const Node* node) {
     what_ += " create";
@@ -203,10 +173,23 @@ class QueuedProgram {
     const std::uint8_t rights = opens ? kReadWrite : std::uint8_t{0};
     auto made =
         client().cluster().queued().make({at(parent, entry), FileType::kRegular, with_mode(0640), {}, rights}, 0);
+    if (made && *made && opens && one_in(2)) {
+      added(parent, entry, node, *made, FileType::kRegular, 0640);
+      opened_[who_].push_back({parent.entries.at(entry).get(), rights});
+      for (std::uint64_t writes = 1 + below(3); writes > 0; --writes) continue_file();
+      if (one_in(2)) return;
+      const Node* const made_now = parent.entries.at(entry).get();
+      const auto is_it = [made_now](const OpenedFile& one) { return one.node == made_now; };
+      const auto still = std::find_if(opened_[who_].begin(), opened_[who_].end(), is_it);
+      if (still == opened_[who_].end()) return;
+      set_time(still->node);  // as tar does
+      close_file(static_cast<std::size_t>(still - opened_[who_].begin()));
+      return;
+    }
     if (made && *made && opens) {
       const Handle file = (*made)->handle;
       if (one_in(3) || !client().cluster().queued().close(file, Rights::kReadWrite, 0)) {
-        auto opened = call_it(client().open_queued(file, rights));
+        auto opened = call_it(client().queued_files().open(file, rights));
         ASSERT_OK(opened) << what_;
         EXPECT_OK(call_it((*opened)->close())) << what_;
       }
@@ -218,6 +201,69 @@ class QueuedProgram {
       if (opened) EXPECT_OK(call_it((*opened)->close())) << what_;
     }
     added(parent, entry, node, *made, FileType::kRegular, 0640);
+  }
+  /// The program that has opened a file writes to it, sets its mode or time, or closes it.
+  void continue_file() {
+    if (who_ > 1 || opened_[who_].empty()) return;
+    const std::size_t which = below(opened_[who_].size());
+    const OpenedFile opened = opened_[who_][which];
+    Node& node = *opened.node;
+    what_ += fmt::format(" [open {:x}]", node.handle.value);
+    if (one_in(4)) return close_file(which);
+    if (one_in(4)) return one_in(2) ? set_mode(&node) : set_time(&node);
+    Bytes bytes(1 + below(3000));
+    for (std::byte& byte : bytes) byte = static_cast<std::byte>(random_.next());
+    what_ += fmt::format(" write {} at {}", bytes.size(), node.data.size());
+    const auto early =
+        call_it(client().queued_files().write({node.handle, opened.rights, nullptr}, node.data.size(), bytes));
+    ASSERT_OK(early) << what_;
+    if (*early) {
+      ++early_writes_;
+      what_ += " early";
+    } else {
+      auto file = call_it(client().queued_files().open(node.handle, opened.rights));
+      ASSERT_OK(file) << what_;
+      EXPECT_OK(call_it((*file)->write(node.data.size(), bytes))) << what_;
+      EXPECT_OK(call_it((*file)->close())) << what_;
+      opened_[who_].erase(opened_[who_].begin() + static_cast<std::ptrdiff_t>(which));
+    }
+    node.data.insert(node.data.end(), bytes.begin(), bytes.end());
+    node.mtime.reset();
+  }
+  void close_file(std::size_t which) {
+    const OpenedFile opened = opened_[who_][which];
+    opened_[who_].erase(opened_[who_].begin() + static_cast<std::ptrdiff_t>(which));
+    what_ += " close";
+    if (client().cluster().queued().close(opened.node->handle, Rights::kReadWrite, 0)) return;
+    auto file = call_it(client().queued_files().open(opened.node->handle, opened.rights));
+    ASSERT_OK(file) << what_;
+    EXPECT_OK(call_it((*file)->close())) << what_;
+  }
+  void close_files() {
+    while (!opened_[who_].empty() && !::testing::Test::HasFailure()) close_file(0);
+  }
+  void set_time(Node* node) {
+    what_ += " utimens";
+    if (node == nullptr || node->type != FileType::kRegular) return;
+    wire::SetattrRequest request;
+    request.where.start = node->handle;
+    request.mtime = WallTime{static_cast<std::int64_t>(1 + below(1'000'000)) * 1000};
+    const auto set = call_it(client().setattr(request));
+    ASSERT_OK(set) << what_;
+    node->mtime = request.mtime;
+    EXPECT_EQ(set->mtime, *request.mtime) << what_;
+  }
+  void read(const Node* node) {
+    what_ += " read";
+    if (node == nullptr || node->type != FileType::kRegular) return;
+    auto file = call_it(client().open({node->handle, {}, 0}, wire::kOpenRead));
+    ASSERT_OK(file) << what_;
+    Bytes bytes(node->data.size() + 10);
+    const auto got = call_it((*file)->read(0, bytes));
+    ASSERT_OK(got) << what_;
+    bytes.resize(static_cast<std::size_t>(*got));
+    EXPECT_TRUE(bytes == node->data) << what_ << ": " << bytes.size() << " bytes, should be " << node->data.size();
+    EXPECT_OK(call_it((*file)->close())) << what_;
   }
   void set_mode(Node* node) {
     what_ += " chmod";
@@ -241,6 +287,7 @@ class QueuedProgram {
       EXPECT_ERRC(removed, Errc::kNotEmpty) << what_;
     } else {
       EXPECT_OK(removed) << what_;
+      for (auto& opened : opened_) std::erase_if(opened, [&](const OpenedFile& one) { return one.node == node; });
       parent.entries.erase(entry);
     }
   }
@@ -277,6 +324,8 @@ class QueuedProgram {
     EXPECT_EQ(found->attributes.handle, node->handle) << what_ << " stat";
     EXPECT_EQ(found->attributes.mode, node->mode) << what_ << " stat";
     if (node->type == FileType::kDirectory) EXPECT_EQ(found->attributes.size, node->entries.size()) << what_ << " stat";
+    if (node->type == FileType::kRegular) EXPECT_EQ(found->attributes.size, node->data.size()) << what_ << " stat";
+    if (node->mtime) EXPECT_EQ(found->attributes.mtime, *node->mtime) << what_ << " stat";
   }
   void compare(const Node& directory) {
     what_ = fmt::format("at the end, client {} in {:x}", who_, directory.handle.value);
@@ -284,32 +333,30 @@ class QueuedProgram {
     for (const auto& [name, node] : directory.entries) {
       look(directory, name, node.get());
       if (node->type == FileType::kDirectory) compare(*node);
+      if (node->type == FileType::kRegular) read(node.get());
     }
   }
 
-  SeededRandom random_;
-  std::vector<std::unique_ptr<Machine>> machines_;
-  World world_;
-  std::vector<ClientProcess*> clients_;
-  std::vector<Machine*> machine_of_;
   Node root_;
   std::vector<std::pair<Node*, std::string>> path_;  // to the directory that was chosen last
   std::set<Handle> handles_;
-  std::size_t who_ = 0;
-  std::uint64_t local_ = 0;
-  std::string what_;
+  std::uint64_t early_writes_ = 0;
+  std::array<std::vector<OpenedFile>, 2> opened_;
 };
 
 TEST(QueuedPrograms, EachClientSeesEverythingThatWasAnswered) {
   std::uint64_t local = 0;
+  std::uint64_t early = 0;
   // In the run of seed 889 a client could queue a change before it knew its number.
   for (std::uint64_t seed = 1; seed <= 889 && !HasFailure(); seed = seed == 40 ? 889 : seed + 1) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     QueuedProgram program(seed);
     program.run(400);
     local += program.local();
+    early += program.early_writes();
   }
   EXPECT_GT(local, 1000U) << "hardly anything was answered locally";
+  EXPECT_GT(early, 300U) << "hardly a write was early";
 }
 
 /// Whether a program with the defect gets a wrong answer.
@@ -328,6 +375,8 @@ bool is_found(Defect defect) {
 TEST(QueuedPrograms, FindPlantedDefects) {
   EXPECT_TRUE(is_found(Defect::kUnrecalledByRead)) << "a read that recalls nothing";
   EXPECT_TRUE(is_found(Defect::kQueuedTwice)) << "a change that is made twice";
+  EXPECT_TRUE(is_found(Defect::kCloseBeforeData)) << "a close that is sent before the data";
+  EXPECT_TRUE(is_found(Defect::kDataTakesTimes)) << "data that take the place of times that were set";
 }
 
 }  // namespace

@@ -148,11 +148,87 @@ def without_meta(server):
     subprocess.run([spate, "up", "-q", "--dir", fs], check=True)
 
 
+def content(number):
+    return b"%d." % number * (1000 + number)
+
+
+def write_early(path, number):
+    """As tar does. Returns the open file."""
+    fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    data = content(number)
+    assert os.write(fd, data[:2000]) == 2000, path
+    assert os.write(fd, data[2000:]) == len(data) - 2000, path
+    os.utime(fd, ns=(10**9, number * 10**9 + number))
+    os.fchmod(fd, 0o640)
+    here = os.fstat(fd)
+    assert (here.st_size, here.st_mtime_ns) == (len(data), number * 10**9 + number), here
+    return fd
+
+
+def warm_up():
+    """The mount learns how much room the targets have."""
+    for number in range(100):
+        name, _ = fresh("warm")
+        before = int(status("gathered_writes"))
+        os.close(write_early(f"{a}/{name}/f", number))
+        if int(status("gathered_writes")) > before:
+            return
+        time.sleep(0.05)
+    raise AssertionError("nothing is gathered")
+
+
+def is_content(path, number):
+    with open(path, "rb") as file:
+        got = file.read()
+    assert got == content(number), f"{path} has {len(got)} bytes instead of {len(content(number))}, or other ones"
+    state = os.stat(path)
+    assert state.st_mtime_ns == number * 10**9 + number, f"{path}: {state}"
+    assert state.st_mode & 0o7777 == 0o640, f"{path}: {state}"
+
+
+def with_data(event, count=20):
+    """The meta server stands still while files are made, written and closed, and something happens."""
+    warm_up()
+    name, dots = fresh("data")
+    server = meta()
+    os.kill(server, signal.SIGSTOP)
+    try:
+        for number in range(count):
+            os.close(write_early(f"{a}/{name}/f{number}", number))
+        left = os.open(f"{a}/{name}/left", os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o644)
+        assert os.write(left, content(1)) == len(content(1)), "the write of the open file"
+        assert int(status("queued_now")) >= 2 * count, status("queued_now")
+        ended = event(server)
+    finally:
+        try:
+            os.kill(server, signal.SIGCONT)
+        except ProcessLookupError:
+            pass
+    if ended:
+        ended()
+    for number in range(count):
+        is_content(f"{b}/{name}/f{number}", number)
+        is_content(f"{a}/{name}/f{number}", number)
+    assert os.pread(left, 10**6, 0) == content(1), "the open file has other data"
+    assert os.write(left, content(2)) == len(content(2)), "a later write"
+    os.fsync(left)
+    os.close(left)
+    with open(f"{b}/{name}/left", "rb") as file:
+        assert file.read() == content(1) + content(2), "the open file has other data for the other mount"
+    has(name, count + 1 + dots)
+
+
 seen()
 written()
 order()
 with_full_queue(killed)
 with_full_queue(upgraded)
 with_full_queue(without_meta, 4000)  # some 12,000 changes
+if status("gathered_writes") is not None:
+    with_data(lambda _: None)
+    with_data(killed)
+    with_data(upgraded)
+    with_data(without_meta)
+    assert int(status("gathered_requests_lost")) == 0, "gathered writes were lost"
 lost = int(status("queued_changes_lost"))
 assert lost == 0, f"{lost} changes were lost"

@@ -105,6 +105,48 @@ def keeps_counting(mount):
     wait_until(lambda: mount.number("gathered_requests_lost") == 3, "the next process counts on", 60)
 
 
+def full_disk_of_new_files(fs, mount, disk):
+    """The meta server stands still while files are made, written and closed. Their data find the disk full. The files have their times."""
+    os.mkdir(mount.path + "/new")
+    tries = iter(range(10**6))
+
+    def queues():
+        before = mount.number("queued_changes")
+        os.close(create("%s/new/ready%d" % (mount.path, next(tries))))
+        return mount.number("queued_changes") > before
+    wait_until(queues, "the mount queues changes", 60)
+    mount.is_ready()
+    os.kill(fs.pids()[1], signal.SIGSTOP)
+    files = {name: create("%s/new/%s" % (mount.path, name)) for name in ("closed", "read", "open")}
+    for file in files.values():
+        os.write(file, b"n" * 5000)
+        os.utime(file, ns=(10**9, 7 * 10**9 + 7))
+    os.close(files["closed"])
+    os.close(files["read"])
+    disk.fill()
+    os.kill(fs.pids()[1], signal.SIGCONT)
+    fails_once(lambda: os.fsync(files["open"]), errno.ENOSPC, "fsync of a new file on a full disk")
+    again = os.open(mount.path + "/new/closed", os.O_RDONLY)
+    fails_once(lambda: os.fsync(again), errno.ENOSPC, "fsync of a new file that was closed")
+    os.fsync(again)
+    os.close(again)
+    again = os.open(mount.path + "/new/read", os.O_RDONLY)
+    fails_once(lambda: os.close(again), errno.ENOSPC, "the next close of a new file")
+    for name in files:
+        wait_until(lambda: losses(mount, "new/" + name), "the log names new/%s" % name, 60)
+        lost = losses(mount, "new/" + name)
+        check([range[:2] for range in lost] == [(0, 5000)] and "space" in lost[0][2], "new/%s: the log says %s" % (name, lost))
+        state = os.stat("%s/new/%s" % (mount.path, name))
+        check(state.st_mtime_ns == 7 * 10**9 + 7, "new/%s: %s" % (name, state))
+    check(mount.number("gathered_requests_lost") == 3, "status counts %s" % mount.status("gathered_requests_lost"))
+    disk.make_room()
+    os.fsync(files["open"])
+    os.pwrite(files["open"], b"again", 0)
+    os.close(files["open"])
+    with open(mount.path + "/new/open", "rb") as file:
+        check(file.read(5) == b"again", "a new file cannot be used after its disk was full")
+
+
 # Writes 16 KiB to a file that was renamed before, and holds it open.
 HOLDER = """
 import os, sys
@@ -146,6 +188,10 @@ with Cluster(io=2) as cluster, mounts_of(cluster) as mounts:
         cluster.up()
         gathers = Mount(cluster, "gathers", "gather")
         mounts.append(gathers)
+        gathers.is_ready()
+        delegates = Mount(cluster, "delegates", "gather,delegate")
+        mounts.append(delegates)
+        full_disk_of_new_files(cluster, delegates, disk)
         gathers.is_ready()
         full_disk(cluster, gathers, disk)
         keeps_counting(gathers)

@@ -124,6 +124,7 @@ void AttributeCache::end_writing(Handle file, const std::optional<wire::DataSumm
   if (object == nullptr || !object->writing) return;
   --object->writing->under_way;
   object->writing->data = data;
+  if (object->mtime_set && object->reply && data) object->reply->attributes.change_sum = data->change_sum;
 }
 
 bool AttributeCache::writes_alone(Handle file) const {

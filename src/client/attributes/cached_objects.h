@@ -33,6 +33,7 @@ struct CachedObject {
   bool delegated = false;                  // until it is recalled, this client answers changes of it itself
   Handle made_in;                          // the directory in which it was made, if that was local
   bool queued = false;                     // it was changed locally, and the answer to that has not come
+  bool mtime_set = false;                  // locally, after data that are not sent yet
   bool listed = false;                     // a listing brought it, and nobody has asked for it since
   MonoTime until;                          // end of the lease by its own grant; a renewal prolongs all leases (until_)
   std::uint64_t order = 0;                 // number of the own change whose answer had the attributes; 0: a lookup's

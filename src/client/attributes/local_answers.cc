@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "model/defect.h"
+
 namespace spate::client {
 namespace {
 
@@ -101,6 +103,33 @@ Bytes body_of(LocalAnswers::NewObject made) {
   }
 }
 
+/// The one change that follows the data of a file.
+struct CloseOrSet {
+  CloseOrSet(Handle handle, const ChangesAfterData::Held& file, const std::optional<wire::DataSummary>& data) {
+    if (file.closed) {
+      wire::CloseRequest request;
+      request.handle = handle;
+      request.rights = file.rights;
+      request.data = data;
+      request.atime = file.later.atime;
+      if (!planted(Defect::kDataTakesTimes)) request.mtime = file.later.mtime;
+      request.mode = file.later.mode;
+      op = wire::Op::kClose;
+      body = encoded(request);
+      return;
+    }
+    wire::SetattrRequest request;
+    request.where.start = handle;
+    request.atime = file.later.atime;
+    request.mtime = file.later.mtime;
+    request.mode = file.later.mode;
+    if (request.mtime) request.data = data;
+    body = encoded(request);
+  }
+  wire::Op op = wire::Op::kSetattr;
+  Bytes body;
+};
+
 wire::Op op_of(FileType type) {
   if (type == FileType::kDirectory) return wire::Op::kMkdir;
   return type == FileType::kSymlink ? wire::Op::kSymlink : wire::Op::kCreate;
@@ -168,7 +197,8 @@ std::optional<Result<Attributes>> LocalAnswers::set(wire::SetattrRequest request
   const bool writing = a.type == FileType::kRegular && !a.size_known;
   if (writing) {
     const wire::DataSummary* const data = object->written_data();
-    if (data == nullptr || data->change_sum != 0) return std::nullopt;  // the servers have, or will have, its data
+    if (data == nullptr) return std::nullopt;
+    if (data->change_sum != 0) return set_later(*object, request);
     if (sets_mtime(request)) request.data = *data;
   }
   const WallTime at = log_.time(a.ctime);
@@ -189,6 +219,34 @@ std::optional<Result<Attributes>> LocalAnswers::set(wire::SetattrRequest request
   return Result<Attributes>(a);
 }
 
+/// The servers have, or will have, data of the file.
+std::optional<Result<Attributes>> LocalAnswers::set_later(CachedObject& object, const wire::SetattrRequest& request) {
+  Attributes a = object.reply->attributes;
+  if (request.uid.value_or(a.uid) != a.uid || request.gid.value_or(a.gid) != a.gid) return std::nullopt;
+  ChangesAfterData::Later later;
+  later.at = log_.time(a.ctime);
+  later.mode = request.mode;
+  later.atime = request.atime_now ? later.at : request.atime;
+  later.mtime = request.mtime_now ? later.at : request.mtime;
+  if (!later.mode && !later.mtime) later.mode = a.mode;  // an atime alone would be that of a read
+  if (!after_data_.set(a.handle, later)) return std::nullopt;
+  a.mode = later.mode.value_or(a.mode);
+  a.atime = later.atime.value_or(a.atime);
+  a.mtime = later.mtime.value_or(a.mtime);
+  if (later.mtime) {
+    a.change_sum = object.written_data()->change_sum;
+    object.mtime_set = true;
+  }
+  touch(a, later.at);
+  object.reply->attributes = a;
+  object.queued = true;
+  cache_.note(a.handle, RecentEvents::kLocal);
+  ++cache_.counters_.local;
+  Attributes told = a;
+  complete(told, *object.written_data());
+  return Result<Attributes>(told);
+}
+
 bool LocalAnswers::close(const wire::CloseRequest& request, std::uint64_t request_id) {
   const std::lock_guard lock(cache_.mutex_);
   CachedObject* const object = delegated(request.handle);
@@ -196,7 +254,12 @@ bool LocalAnswers::close(const wire::CloseRequest& request, std::uint64_t reques
   Attributes& a = object->reply->attributes;
   const bool wrote = allows(request.rights, Rights::kWrite);
   const bool alone = !wrote || (object->written_data() != nullptr && object->written_data()->change_sum == 0);
-  if (!alone || a.type != FileType::kRegular) return false;
+  if (a.type != FileType::kRegular) return false;
+  if (!alone) {
+    if (!after_data_.close(request.handle)) return false;
+    ++cache_.counters_.local;
+    return true;
+  }
   if (!log_.add({wire::Op::kClose, request.handle, false, Handle(), log_.time(a.ctime), encoded(request), request_id}))
     return false;
   object->queued = true;
@@ -210,6 +273,36 @@ bool LocalAnswers::close(const wire::CloseRequest& request, std::uint64_t reques
   return true;
 }
 
+/// Times that were set win over those of the data: the summary of the data goes along.
+bool LocalAnswers::add_later(Handle handle, const std::optional<wire::DataSummary>& data) {
+  const std::lock_guard lock(cache_.mutex_);
+  const auto file = after_data_.find(handle);
+  if (!file) return true;
+  const bool changes = file->set || file->closed;
+  if (changes) {
+    CloseOrSet change(handle, *file, data);
+    const WallTime at = file->set ? file->later.at : log_.time(WallTime());
+    if (!log_.add({change.op, handle, false, Handle(), at, std::move(change.body), 0, true})) return false;
+  }
+  after_data_.end(handle);
+  CachedObject* const object = cache_.objects_.find(handle);
+  if (object == nullptr || !object->reply) return true;
+  object->mtime_set = false;
+  cache_.note(handle, RecentEvents::kLocal);
+  if (!data) {
+    cache_.objects_.drop(handle);
+    return true;
+  }
+  if (changes) object->queued = true;
+  if (!file->closed) return true;
+  Attributes& a = object->reply->attributes;
+  complete(a, *data);
+  a.size_known = true;
+  ++a.version;
+  object->writing.reset();
+  return true;
+}
+
 /// An object that was dropped meanwhile, as by a recall, does not come back: `queued` tells that the object is the one
 /// that was changed locally.
 void LocalAnswers::keep(const Answered& answer, const wire::GrantedObject& granted, std::uint64_t order) {
@@ -218,7 +311,7 @@ void LocalAnswers::keep(const Answered& answer, const wire::GrantedObject& grant
   if (object == nullptr || !object->queued || !object->reply) return;
   CachedObject& kept = cache_.objects_.renewed(handle, answer.asked + cache_.usable());
   if (!kept.reply) return;  // its lease had run out
-  if (log_.changed_after(handle, answer.last)) {
+  if (log_.changed_after(handle, answer.last) || after_data_.has(handle)) {
     kept.reply->layout = granted.object.layout;
     return;
   }

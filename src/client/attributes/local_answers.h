@@ -13,10 +13,11 @@
 namespace spate::client {
 
 /// Answers changes from what the attribute cache keeps, adds them to the log, and lets the cache know their effect. As
-/// the cache, it is thread-safe, and never waits for the executor. Both parameters outlive it.
+/// the cache, it is thread-safe, and never waits for the executor. All parameters outlive it.
 class LocalAnswers {
  public:
-  LocalAnswers(AttributeCache& cache, LocalChanges& log) : cache_(cache), log_(log) {}
+  LocalAnswers(AttributeCache& cache, LocalChanges& log, ChangesAfterData& after_data)
+      : cache_(cache), log_(log), after_data_(after_data) {}
 
   struct NewObject {
     wire::NamePath where;
@@ -28,8 +29,12 @@ class LocalAnswers {
   // Nothing, or false: the server must be asked, once it has all changes of the log.
   std::optional<Result<Attributes>> make(const NewObject& made, std::uint64_t request_id);
   std::optional<Result<Attributes>> set(wire::SetattrRequest request, std::uint64_t request_id);
-  /// Ends an open through which nothing was written or read.
+  /// Ends an open through which nothing was read, and nothing was written but what waits for the file's creation.
   bool close(const wire::CloseRequest& request, std::uint64_t request_id);
+
+  /// The file's data were sent: adds the changes that have waited for them. `data`: nothing if it is not known. False:
+  /// the log has no room, and nothing has changed.
+  bool add_later(Handle file, const std::optional<wire::DataSummary>& data);
 
   struct Answered {
     MonoTime asked;
@@ -44,10 +49,12 @@ class LocalAnswers {
  private:
   // Call the following functions with the cache's lock held.
   CachedObject* delegated(Handle object);
+  std::optional<Result<Attributes>> set_later(CachedObject& object, const wire::SetattrRequest& request);
   void keep(const Answered& answer, const wire::GrantedObject& granted, std::uint64_t order);
 
   AttributeCache& cache_;
   LocalChanges& log_;
+  ChangesAfterData& after_data_;
 };
 
 }  // namespace spate::client

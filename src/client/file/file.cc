@@ -180,16 +180,15 @@ job::Task<Result<std::uint64_t>> File::change_sum_now() {
   co_return summarize(*distribution_, states).change_sum;
 }
 
-bool File::knows_data() const { return !capability_.interrupted() && allows(capability_.rights(), Rights::kWrite); }
+job::Task<std::optional<wire::DataSummary>> File::written() {
+  co_await data_.bypass().give_back(cluster_.session().limits());
+  const bool learned = co_await data_.learn(1);
+  co_return learned ? written_.summary(*distribution_) : std::nullopt;
+}
 
-/// Learns what other opens have written. False: this open cannot know it, or the io servers have not answered.
-job::Task<bool> File::learn_data(std::uint32_t writers) {
-  if (!knows_data() || !capability_.in_current_epoch()) co_return false;
-  std::vector<std::uint32_t> slots = writers > 1 ? data_.all_slots() : written_.unknown_slots();
-  if (slots.empty()) co_return true;
-  const auto asked = co_await data_.ask_soon(std::move(slots));
-  if (asked) written_.learn(*asked);
-  co_return asked.has_value();
+job::Task<void> File::leave_open() {
+  co_await append_.leave();
+  written_.leave(false);
 }
 
 void File::keep_when_closed(std::uint8_t open_flags) {
@@ -214,13 +213,13 @@ job::Task<Result<Attributes>> File::close(CloseOptions options, UniqueFunction<v
   std::uint32_t writers = options.last_of_writers ? options.last_of_writers() : 1;
   if (writers > 1 && (cluster_.session().meta().features() & wire::kFeatureCloses) == 0) writers = 0;
   bool learned = false;
-  if (options.learn_data && writers > 0) learned = co_await learn_data(writers);
+  if (options.learn_data && writers > 0) learned = co_await data_.learn(writers);
   if (writers > 1 && !learned && !planted(Defect::kPartAsSize)) writers = 0;  // this open knows only its own part
   const Result<void> lost = options.unheard ? Result<void>() : check_lost();  // before summary(), which it may end
   wire::CloseRequest request;
   request.handle = handle_;
   request.rights = capability_.rights();
-  if (knows_data() && writers > 0) request.data = written_.summary(*distribution_);
+  if (data_.may_be_known() && writers > 0) request.data = written_.summary(*distribution_);
   request.atime = options.atime;
   request.mtime = options.mtime;
   request.mode = options.mode;
@@ -253,7 +252,11 @@ job::Task<Result<Attributes>> complete_attributes(Cluster& cluster, Attributes a
   if (attributes.type != FileType::kRegular || attributes.size_known) co_return attributes;
   auto kept = cluster.attributes().find_attributes({attributes.handle, {}, 0});
   if (kept && *kept) co_return *std::move(kept);  // only this client has written the file
-  co_await cluster.gathered().send(attributes.handle);
+  if (cluster.gathered().has(attributes.handle)) {
+    co_await cluster.gathered().send(attributes.handle);
+    kept = cluster.attributes().find_attributes({attributes.handle, {}, 0});
+    if (kept && *kept) co_return *std::move(kept);
+  }
   SPATE_CO_TRY(auto distribution, make_distribution(layout));
   const Capability none;
   const TransferTarget target{cluster.session(), cluster.attributes(), attributes.handle, layout, *distribution, none};

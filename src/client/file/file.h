@@ -86,7 +86,8 @@ class File {
   /// For a write that may be gathered (client/file/file_gather.h), and to send what was. Null: this open has not made
   /// the file, and writes through it go to the servers at once.
   FileGather* gathering() { return gather_.get(); }
-  /// Sends what an earlier process has gathered through this open. After a failure the next sync or close fails.
+  /// Sends what was gathered through this open before there was this object (FileGather::take_over()). After a failure
+  /// the next sync or close fails.
   job::Task<void> take_over(GatherMemory::Piece& piece);
   /// As read() and write(), for any shape of file and memory (list and datatype I/O), with one request and one reply
   /// for each server.
@@ -155,6 +156,12 @@ class File {
   /// ended with its session.
   job::Task<Result<Attributes>> close(CloseOptions options = {}, UniqueFunction<void()> on_ended = {});
 
+  /// Ends the writing, and returns what this open has written, as a close tells the meta server. Nothing: it does not
+  /// know, and the io servers do not answer within a second. The caller knows that nobody else has written.
+  job::Task<std::optional<wire::DataSummary>> written();
+  /// Ends this object without a request: somebody else closes the open. Call it before the object is destroyed.
+  job::Task<void> leave_open();
+
   /// The path that a read or write of this range would take, for each slot.
   job::Task<Result<std::vector<SlotPath>>> explain(std::uint64_t offset, std::uint64_t size, bool is_write);
   /// For measurements: forces a data path. With kBypass, a transfer fails if this client cannot do all of it by itself.
@@ -164,8 +171,6 @@ class File {
 
  private:
   job::Task<Result<void>> sync_datafiles(Limits limits);
-  job::Task<bool> learn_data(std::uint32_t writers);
-  bool knows_data() const;
   bool kept_open(const wire::CloseRequest& request, std::uint64_t request_id, UniqueFunction<void()>& on_ended);
 
   Cluster& cluster_;

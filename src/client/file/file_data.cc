@@ -229,6 +229,19 @@ job::Task<Result<std::vector<SlotState>>> FileData::ask_soon(std::vector<std::ui
   co_return states;
 }
 
+bool FileData::may_be_known() const {
+  return !capability_.interrupted() && allows(capability_.rights(), Rights::kWrite);
+}
+
+job::Task<bool> FileData::learn(std::uint32_t writers) {
+  if (!may_be_known() || !capability_.in_current_epoch()) co_return false;
+  std::vector<std::uint32_t> slots = writers > 1 ? all_slots() : written_.unknown_slots();
+  if (slots.empty()) co_return true;
+  const auto asked = co_await ask_soon(std::move(slots));
+  if (asked) written_.learn(*asked);
+  co_return asked.has_value();
+}
+
 job::Task<Result<DataMap>> FileData::data_map(std::uint64_t offset, std::uint32_t max_ranges) {
   const Limits limits = session().limits();
   co_await cluster_.gathered().send(handle_);

@@ -68,6 +68,11 @@ class FileData {
   /// As ask_slots(), but for a second at most, because a program waits for its open or close. Does not renew the
   /// capability, because the servers answer a question without a valid one.
   job::Task<Result<std::vector<SlotState>>> ask_soon(std::vector<std::uint32_t> slots);
+  /// Learns what other opens have written, or what went past the servers. `writers`: opens for writing that have
+  /// overlapped. False: this open cannot know it, or the io servers have not answered within a second.
+  job::Task<bool> learn(std::uint32_t writers);
+  /// False: others may have written.
+  bool may_be_known() const;
   std::vector<std::uint32_t> all_slots() const;
   job::Task<Result<DataMap>> data_map(std::uint64_t offset, std::uint32_t max_ranges);
   job::Task<Result<std::uint64_t>> size_now(Limits limits);

@@ -124,7 +124,7 @@ job::Task<void> FileGather::send() {
   if (!sent) note_failure(std::move(sent).error());
   piece_ = nullptr;
   sending_ = false;
-  all_.memory()->give_back(piece);
+  if (piece.later.queued == 0) all_.memory()->give_back(piece);
 }
 
 /// Once the epoch has ended in which the bytes were written, others may hold locks and leases on the file.

@@ -34,7 +34,8 @@ class FileGather final : public GatheringFile {
   /// Gathers the bytes. It first sends what was gathered if there is no room behind it. False: the caller must write
   /// them itself, and nothing gathered is left.
   job::Task<Result<bool>> gather(std::uint64_t offset, ByteView bytes);
-  /// Sends a piece that an earlier process has left.
+  /// Sends a piece that an earlier process has left, or that was gathered while the file's creation was queued. The
+  /// latter stays with the caller.
   job::Task<void> take_over(GatherMemory::Piece& piece);
   /// A write through this open that was not gathered ended here.
   void wrote_until(std::uint64_t end) { next_ = end; }

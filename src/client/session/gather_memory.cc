@@ -12,7 +12,7 @@ namespace spate::client {
 namespace {
 
 constexpr std::string_view kGatherName = "memory for gathered writes";
-constexpr MemoryMark kGatherMark{0x7265687461'475053, 2};
+constexpr MemoryMark kGatherMark{0x7265687461'475053, 3};
 /// The header and all pieces lie in front of the bytes.
 constexpr std::size_t kFrontBytes = 65536;
 

@@ -31,6 +31,19 @@ class GatherMemory {
   /// The end of a longer name is kept.
   static constexpr std::size_t kNameBytes = 255;
 
+  /// The changes of a file that wait until its bytes are sent, if they begin while its creation is queued
+  /// (client/queued_files.h). A value counts once its bit is set.
+  struct Later {
+    enum Bits : std::uint64_t { kMode = 1, kAtime = 2, kMtime = 4 };
+    std::uint64_t queued = 0;      // 1: the piece is of such a file
+    std::uint64_t open_flags = 0;  // wire::OpenFlags of its open
+    std::uint64_t set = 0;
+    std::uint64_t mode = 0;
+    WallTime atime;
+    WallTime mtime;
+    WallTime at;               // of the last change
+    std::uint64_t closed = 0;  // 1: its open has ended
+  };
   struct Piece {
     std::uint64_t in_use = 0;
     Handle handle;
@@ -40,6 +53,7 @@ class GatherMemory {
     std::uint64_t size = 0;
     WallTime written;                         // of the last write
     std::array<char, kNameBytes + 1> name{};  // of the file, for people, when the piece began
+    Later later;
     std::uint64_t end() const { return offset + size; }
   };
 

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/queued_files.h"
+
+#include <utility>
+
+#include "job/deadline.h"
+#include "log/log.h"
+#include "model/defect.h"
+
+namespace spate::client {
+
+/// One file. It leaves `files_` when it was closed or taken, and its piece was given back.
+class QueuedFiles::Waiting final : public GatheringFile {
+ public:
+  Waiting(QueuedFiles& all, const New& what, GatherMemory::Piece& held)
+      : handle(what.handle),
+        open_flags(what.open_flags),
+        record(what.record),
+        piece(&held),
+        done(all.cluster_.executor()),
+        since_(all.cluster_.executor().now()),
+        all_(&all) {}
+
+  job::Task<void> send() override {
+    if (all_ != nullptr) co_await all_->send(handle);
+  }
+  bool unsent() const override { return piece != nullptr; }
+  void lose(Error why) override {
+    if (all_ == nullptr || piece == nullptr || sending) return;
+    all_->fail(*this, why);
+    all_->end_piece(*this);
+    if (closed) all_->remove(handle);
+  }
+  std::optional<MonoTime> since() const override {
+    return piece == nullptr || sending ? std::nullopt : std::optional(since_);
+  }
+  bool is_closed() const { return closed || (piece != nullptr && piece->later.closed != 0); }
+  void leave() { all_ = nullptr; }
+
+  const Handle handle;
+  const std::uint8_t open_flags;
+  HandoverState::Open* record;
+  GatherMemory::Piece* piece;  // null: everything was sent, or has failed
+  std::unique_ptr<File> file;  // null: the creation is not answered, or has failed
+  std::optional<Error> failed;
+  bool sending = false;
+  bool closed = false;
+  UniqueFunction<void()> on_ended;
+  job::Event done;  // set when `piece` is null
+
+ private:
+  const MonoTime since_;
+  QueuedFiles* all_;
+};
+
+QueuedFiles::QueuedFiles(Cluster& cluster) : cluster_(cluster), ended_(cluster.executor()), gate_(cluster.executor()) {
+  cluster_.queued().serve(*this);
+}
+
+QueuedFiles::~QueuedFiles() {
+  for (const auto& [handle, file] : files_) file->leave();
+}
+
+// Writes.
+
+job::Task<Result<bool>> QueuedFiles::write(const New& file, std::uint64_t offset, ByteView bytes) {
+  if (cluster_.gathered().memory() == nullptr || bytes.empty() || bytes.size() > FileGather::kMostBytes)
+    co_return false;
+  const New what = file;
+  const Limits limits = cluster_.session().limits(cluster_.queued().stop_token());
+  job::DeadlineScope scope(cluster_.executor(), limits.deadline, limits.stop);
+  for (;;) {
+    if (keep(what, offset, bytes)) co_return true;
+    const bool waits = !files_.contains(what.handle) && offset == 0 && !files_.empty() &&
+                       cluster_.gathered().memory()->used() == cluster_.gathered().memory()->pieces();
+    if (!waits) co_return false;
+    cluster_.queued().send_soon();
+    ended_.reset();
+    SPATE_CO_TRY(std::ignore, co_await ended_.wait(scope.token()));
+  }
+}
+
+QueuedFiles::Ptr QueuedFiles::begin(const New& file, std::uint64_t offset) {
+  const bool possible = offset == 0 && cluster_.queued().is_new(file.handle) && cluster_.gathered().has_room() &&
+                        (cluster_.session().meta().features() & wire::kFeatureGathers) != 0;
+  if (!possible) return nullptr;
+  const rpc::SessionEpoch epoch = cluster_.session().identity().session();
+  GatherMemory::Piece like;
+  like.handle = file.handle;
+  like.client = epoch.client;
+  like.epoch = epoch.epoch;
+  like.later.queued = 1;
+  like.later.open_flags = file.open_flags;
+  GatherMemory::Piece* const piece = cluster_.gathered().memory()->take(like, cluster_.gathered().name_of(file.handle));
+  return piece == nullptr ? nullptr : std::make_shared<Waiting>(*this, file, *piece);
+}
+
+bool QueuedFiles::keep(const New& what, std::uint64_t offset, ByteView bytes) {
+  const auto found = files_.find(what.handle);
+  const bool fresh = found == files_.end();
+  const Ptr file = fresh ? begin(what, offset) : found->second;
+  if (file == nullptr || file->piece == nullptr || file->sending || file->piece->later.set != 0) return false;
+  GatherMemory::Piece& piece = *file->piece;
+  const std::uint64_t end = offset + bytes.size();
+  const WallTime now = cluster_.session().fs_time();
+  const bool fits = offset == piece.end() && end <= GatherMemory::kPieceBytes;
+  if (!fits || !cluster_.attributes().gather(what.handle, end, now)) {
+    if (fresh) cluster_.gathered().memory()->give_back(piece);
+    return false;
+  }
+  cluster_.gathered().memory()->add(piece, bytes, now);
+  ++cluster_.gathered().counters().writes;
+  if (!fresh) return true;
+  files_[what.handle] = file;
+  cluster_.queued().held().begin(what.handle, piece);
+  cluster_.gathered().join(what.handle, file);
+  cluster_.gathered().begun();
+  return true;
+}
+
+// Sending.
+
+void QueuedFiles::begin_sending(const Ptr& file) {
+  if (file->sending || file->piece == nullptr) return;
+  file->sending = true;
+  if (!job::spawn(gate_, send_now(file))) file->sending = false;
+}
+
+job::Task<void> QueuedFiles::send_now(Ptr file) {
+  co_await cluster_.executor().yield();  // the limits of the call that needs this belong to that call
+  const auto sent = co_await send_data(*file);
+  if (!sent) fail(*file, sent.error());
+  end_piece(*file);
+  if (file->closed) co_await leave(file);
+}
+
+job::Task<Result<void>> QueuedFiles::send_data(Waiting& file) {
+  const Limits limits = cluster_.session().limits(cluster_.queued().stop_token());
+  SPATE_CO_TRY(file.file, co_await open_made(file.handle, file.open_flags, limits));
+  if (file.record != nullptr) file.file->keep_in(*file.record);
+  auto sent = co_await send_through(*file.piece, *file.file);
+  co_return sent;
+}
+
+/// No await lies between the change that is added and the return.
+job::Task<Result<void>> QueuedFiles::send_through(GatherMemory::Piece& piece, File& file) {
+  if (planted(Defect::kCloseBeforeData)) {
+    SPATE_CO_TRY(std::ignore, cluster_.queued().add_later(piece, std::nullopt));
+    SPATE_CO_TRY(std::ignore, co_await cluster_.executor().sleep(std::chrono::milliseconds(200)));
+  }
+  co_await file.take_over(piece);
+  QueuedChanges& queued = cluster_.queued();
+  if (const auto& failed = file.gathering()->failed()) queued.failures().keep(piece.handle, *failed);
+  const auto data = co_await file.written();
+  for (;;) {
+    SPATE_CO_TRY(const bool added, queued.add_later(piece, data));
+    if (added) co_return Result<void>();
+    SPATE_CO_TRY(std::ignore, co_await queued.send_changes(cluster_.session().limits(queued.stop_token())));
+  }
+}
+
+/// What is kept of the file is lost.
+void QueuedFiles::fail(Waiting& file, const Error& error) {
+  if (file.file == nullptr) {
+    cluster_.gathered().note_loss(*file.piece, error);
+  } else if (file.is_closed() || file.piece->later.set != 0) {
+    SPATE_LOG("client", error, "changes that were answered are lost {} error={}", GatherMemory::text(*file.piece),
+              error);
+  }
+  file.failed = error;
+  cluster_.queued().failures().keep(file.handle, error);
+  cluster_.queued().held().end(file.handle);
+}
+
+void QueuedFiles::end_piece(Waiting& file) {
+  GatherMemory::Piece& piece = *std::exchange(file.piece, nullptr);
+  file.closed = file.closed || piece.later.closed != 0;
+  file.sending = false;
+  if (file.file == nullptr) cluster_.gathered().leave(file.handle);
+  cluster_.gathered().memory()->give_back(piece);
+  file.done.set();
+  ended_.set();
+}
+
+/// A file that is closed is needed no more. Others stay until they are taken.
+job::Task<void> QueuedFiles::leave(Ptr file) {
+  if (file->file != nullptr) co_await file->file->leave_open();
+  file->file.reset();
+  remove(file->handle);
+}
+
+void QueuedFiles::remove(Handle handle) {
+  const auto found = files_.find(handle);
+  const Ptr file = found->second;
+  files_.erase(found);
+  if (file->on_ended) file->on_ended();
+}
+
+void QueuedFiles::send_closed() {
+  if (files_.empty()) return;
+  QueuedChanges& queued = cluster_.queued();
+  for (const auto& [handle, file] : files_) {
+    if (file->is_closed() && !queued.log().has(handle)) begin_sending(file);
+  }
+  const GatherMemory& memory = *cluster_.gathered().memory();
+  if (memory.used() * 2 >= memory.pieces()) queued.send_soon();
+}
+
+job::Task<Result<void>> QueuedFiles::send_all(Limits limits) {
+  std::vector<Ptr> all;
+  for (const auto& [handle, file] : files_) {
+    if (file->piece != nullptr) all.push_back(file);
+  }
+  for (const Ptr& file : all) begin_sending(file);
+  job::DeadlineScope scope(cluster_.executor(), limits.deadline, limits.stop);
+  for (const Ptr& file : all) {
+    SPATE_CO_TRY(std::ignore, co_await file->done.wait(scope.token()));
+  }
+  co_return Result<void>();
+}
+
+job::Task<void> QueuedFiles::send(Handle handle) {
+  const auto found = files_.find(handle);
+  if (found == files_.end() || found->second->piece == nullptr) co_return;
+  const Ptr file = found->second;
+  begin_sending(file);
+  std::ignore = co_await file->done.wait(cluster_.queued().stop_token());
+}
+
+job::Task<QueuedFiles::Opened> QueuedFiles::open(Handle handle, std::uint8_t open_flags) {
+  const auto found = files_.find(handle);
+  if (found != files_.end()) {
+    auto taken = co_await take(found->second);
+    co_return taken;
+  }
+  auto made = co_await open_made(handle, open_flags, cluster_.session().limits());
+  co_return made;
+}
+
+/// The server's answer to the creation has opened the file. Without the answer it is opened again.
+job::Task<QueuedFiles::Opened> QueuedFiles::open_made(Handle handle, std::uint8_t open_flags, Limits limits) {
+  Result<wire::OpenReply> reply = co_await cluster_.queued().answer_of(handle, limits);
+  if (reply.code() == Errc::kNotFound) {
+    wire::OpenRequest request;
+    request.where.start = handle;
+    request.open_flags = open_flags & (wire::kOpenRead | wire::kOpenWrite | wire::kOpenByUser);
+    request.renew = true;
+    reply = co_await ask_to_open(cluster_, request, limits);
+  }
+  if (!reply) co_return std::move(reply).error();
+  if (!reply->object.layout) co_return Error(Errc::kProtocol, "the answer to a creation has no layout");
+  co_return std::make_unique<File>(cluster_, *std::move(reply), open_flags);
+}
+
+job::Task<QueuedFiles::Opened> QueuedFiles::take(Ptr file) {
+  begin_sending(file);
+  const Limits limits = cluster_.session().limits(cluster_.queued().stop_token());
+  job::DeadlineScope scope(cluster_.executor(), limits.deadline, limits.stop);
+  SPATE_CO_TRY(std::ignore, co_await file->done.wait(scope.token()));
+  files_.erase(file->handle);
+  if (file->file == nullptr) co_return file->failed.value_or(Errc::kCancelled);
+  co_return std::move(file->file);
+}
+
+void QueuedFiles::closed(Handle handle, UniqueFunction<void()> on_ended) {
+  const auto found = files_.find(handle);
+  if (found == files_.end()) return on_ended();
+  found->second->on_ended = std::move(on_ended);
+}
+
+// An earlier process.
+
+job::Task<Result<void>> QueuedFiles::take_over(GatherMemory::Piece& piece) {
+  GatherMemory& memory = *cluster_.gathered().memory();
+  if (cluster_.queued().log().closed_before(piece.handle)) {
+    memory.give_back(piece);
+    co_return Result<void>();
+  }
+  const auto flags = static_cast<std::uint8_t>(piece.later.open_flags);
+  const auto file = std::make_shared<Waiting>(*this, New{piece.handle, flags, nullptr}, piece);
+  files_[piece.handle] = file;
+  cluster_.queued().held().begin(piece.handle, piece);
+  cluster_.gathered().join(piece.handle, file);
+  begin_sending(file);
+  SPATE_CO_TRY(std::ignore, co_await file->done.wait(cluster_.queued().stop_token()));
+  co_return file->failed ? Result<void>(*file->failed) : Result<void>();
+}
+
+job::Task<Result<void>> QueuedFiles::take_over(GatherMemory::Piece& piece, File& file) {
+  cluster_.queued().held().begin(piece.handle, piece);
+  auto sent = co_await send_through(piece, file);
+  cluster_.queued().held().end(piece.handle);
+  cluster_.gathered().memory()->give_back(piece);
+  co_return sent;
+}
+
+job::Task<void> QueuedFiles::stop() { co_await gate_.close(); }
+
+}  // namespace spate::client
