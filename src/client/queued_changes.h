@@ -58,6 +58,8 @@ class QueuedChanges final : public SessionChanges {
   using NewObject = LocalAnswers::NewObject;
   std::optional<Result<Attributes>> make(const NewObject& made, std::uint64_t request_id);
   std::optional<Result<Attributes>> set(wire::SetattrRequest request, std::uint64_t request_id);
+  /// Sets an access control list that says what these permission bits say, as cp -a does with each file.
+  std::optional<Result<Attributes>> set_permissions(Handle object, std::uint32_t permissions, std::uint64_t request_id);
   /// The open of a file that make() has opened.
   bool close(Handle file, Rights rights, std::uint64_t request_id);
   /// Whether anything waits for the server's answer.

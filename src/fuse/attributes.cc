@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/codec.h"
 #include "fuse/kernel_init.h"
 #include "fuse/mount.h"
 #include "fuse/setid_bits.h"
@@ -143,6 +144,34 @@ void getxattr(fuse_req_t request, fuse_ino_t inode, const char* name, std::size_
 
 constexpr std::string_view kAccessAcl = "system.posix_acl_access";
 
+/// The permission bits that say the same as an access control list. Nothing: the list says more, or is none.
+std::optional<std::uint32_t> permissions_of(ByteView list) {
+  constexpr std::uint32_t kVersion = 2;
+  constexpr std::size_t kBytes = 4 + 3 * 8;
+  Decoder in(list);
+  if (list.size() != kBytes || in.u32() != kVersion) return std::nullopt;
+  std::uint32_t permissions = 0;
+  for (const int tag : {1, 4, 32}) {  // owner, owning group, others
+    if (in.u16() != tag) return std::nullopt;
+    const std::uint32_t rights = in.u16();
+    if (rights > 7) return std::nullopt;
+    permissions = permissions << 3U | rights;
+    std::ignore = in.u32();  // an id that means nothing here
+  }
+  return permissions;
+}
+
+/// cp -a gives each file such a list.
+bool set_list_queued(Mount& mount, const wire::SetxattrRequest& set) {
+  if (!mount.delegates || mount.copies != nullptr || set.name != kAccessAcl) return false;
+  const auto permissions = permissions_of(set.value);
+  if (!permissions) return false;
+  client::QueuedChanges& queued = mount.process.client().cluster().queued();
+  const auto done =
+      queued.set_permissions(set.where.start, *permissions, CurrentRequest::of_this_thread().request_id());
+  return done.has_value() && done->has_value();
+}
+
 /// Whether an access control list that the caller sets clears setgid. If the mount is for one user, the servers decide
 /// that. If others may use it, the kernel tells it, but only if it respects lists.
 Result<bool> kills_setgid(fuse_req_t request, fuse_ino_t inode) {
@@ -165,6 +194,7 @@ void setxattr(fuse_req_t request, fuse_ino_t inode, const char* name, const char
   set.name = name;
   set.value = to_bytes(as_bytes(std::string_view(value, size)));
   set.flags = static_cast<std::uint8_t>(flags & 3);  // XATTR_CREATE, XATTR_REPLACE
+  if (set_list_queued(this_mount(), set)) return reply_done(request, {});
   static_assert(wire::kXattrCreate == 1 && wire::kXattrReplace == 2, "setxattr's own bits");
   if (set.name == kAccessAcl) {
     const auto kills = kills_setgid(request, inode);

@@ -206,6 +206,22 @@ TEST_F(QueuedChangesTest, AChangeThatTheServerRefusesHasNoEffectAndIsTold) {
   full = false;
 }
 
+/// A list that says no more than a mode is a chmod, as long as no request has given the object another list.
+TEST_F(QueuedChangesTest, AShortAccessListIsAMode) {
+  const Handle file = made(d_, "f", FileType::kRegular, kReadWrite);
+  const auto set = queued().set_permissions(file, 0640, 0);
+  ASSERT_TRUE(set.has_value()) << "the server is asked";
+  EXPECT_EQ((*set)->mode, 0640U);
+  EXPECT_EQ(stat(*b_, "d/f")->mode, 0640U);
+  const Handle e = new_directory("e");
+  const Handle other = made(e, "f");
+  wire::SetxattrRequest list;
+  list.where.start = other;
+  list.name = "user.x";
+  EXPECT_OK(run(*a_, a_->client().setxattr(list)));
+  EXPECT_FALSE(queued().set_permissions(other, 0640, 0).has_value()) << "it may have a list";
+}
+
 /// The client is silent until its session has ended. Its queue is lost then, is counted, and is not sent later.
 TEST_F(QueuedChangesTest, TheEndOfTheSessionLosesTheQueue) {
   const Handle kept = made(d_, "kept");

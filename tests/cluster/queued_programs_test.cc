@@ -271,7 +271,9 @@ class QueuedProgram : private QueueingClients {
     wire::SetattrRequest request;
     request.where.start = node->handle;
     request.mode = 0700 + static_cast<std::uint32_t>(below(64));
-    const auto set = call_it(client().setattr(request));
+    const auto list =
+        one_in(2) ? client().cluster().queued().set_permissions(node->handle, *request.mode, 0) : std::nullopt;
+    const auto set = list ? *list : call_it(client().setattr(request));
     ASSERT_OK(set) << what_;
     node->mode = *request.mode;
     EXPECT_EQ(set->mode, node->mode) << what_;

@@ -3,6 +3,7 @@
 import itertools
 import os
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -91,6 +92,28 @@ def written():
             assert got == b"%d" % number * 1000, f"file {number} has {len(got)} other bytes"
         assert os.stat(f"{b}/{name}/w{number}").st_mtime_ns == number * 10**9, number
     has(name, 30 + dots)
+
+
+def access_list(*entries):
+    return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", tag, rights, number) for tag, rights, number in entries)
+
+
+def lists():
+    """A list that says no more than a mode, as cp -a sets, is a chmod. One that says more is kept, and so is what is set after it."""
+    name, _ = fresh("lists")
+    none = 2**32 - 1
+    path = f"{a}/{name}/f"
+    make(path)
+    before = queued()
+    os.setxattr(path, "system.posix_acl_access", access_list((1, 6, none), (4, 4, none), (32, 0, none)))
+    assert os.stat(path).st_mode & 0o777 == 0o640, oct(os.stat(path).st_mode)
+    assert queued() > before, "the server was asked for a list that says no more than a mode"
+    os.setxattr(path, "system.posix_acl_access", access_list((1, 6, none), (2, 7, 77), (4, 4, none), (16, 7, none), (32, 0, none)))
+    assert os.stat(path).st_mode & 0o777 == 0o670, oct(os.stat(path).st_mode)
+    os.setxattr(path, "system.posix_acl_access", access_list((1, 7, none), (4, 5, none), (32, 5, none)))
+    for place in a, b:
+        assert os.stat(f"{place}/{name}/f").st_mode & 0o777 == 0o755, oct(os.stat(f"{place}/{name}/f").st_mode)
+        assert "system.posix_acl_access" not in os.listxattr(f"{place}/{name}/f"), "the longer list is still there"
 
 
 def order():
@@ -220,6 +243,7 @@ def with_data(event, count=20):
 
 seen()
 written()
+lists()
 order()
 with_full_queue(killed)
 with_full_queue(upgraded)

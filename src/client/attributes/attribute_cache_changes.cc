@@ -164,6 +164,7 @@ void AttributeCache::keep_changed(const PendingChange& change, const wire::Touch
     CachedObject& renewed = objects_.renewed(object, change.asked + usable());
     renewed.reply = found->object;
     renewed.order = order;
+    renewed.plain = false;
     switch (found->object.attributes.type) {
       case FileType::kRegular: note_writing(change, opened, object, renewed); break;
       case FileType::kDirectory: keep_granted_directory(objects_, *found, renewed); break;

@@ -32,6 +32,7 @@ struct CachedObject {
   bool complete = false;                                                         // the directory has no other names
   bool delegated = false;                  // until it is recalled, this client answers changes of it itself
   Handle made_in;                          // the directory in which it was made, if that was local
+  bool plain = false;                      // made locally, and no request has changed it since: a mode says all rights
   bool queued = false;                     // it was changed locally, and the answer to that has not come
   bool mtime_set = false;                  // locally, after data that are not sent yet
   bool listed = false;                     // a listing brought it, and nobody has asked for it since

@@ -178,7 +178,7 @@ std::optional<Result<Attributes>> LocalAnswers::make(const NewObject& made, std:
   cache_.note(made.where.start, RecentEvents::kLocal);
   CachedObject& object = cache_.objects_.renewed(attributes->handle, directory->until);
   object.reply = wire::ObjectReply{*attributes, std::nullopt, made.target};
-  object.delegated = object.queued = true;
+  object.delegated = object.queued = object.plain = true;
   object.made_in = made.where.start;
   object.complete = made.type == FileType::kDirectory;
   if (!attributes->size_known) object.writing = SoleWriterState{0, wire::DataSummary()};
@@ -192,13 +192,32 @@ std::optional<Result<Attributes>> LocalAnswers::set(wire::SetattrRequest request
   if (!request.where.path.empty()) return std::nullopt;
   const std::lock_guard lock(cache_.mutex_);
   CachedObject* const object = delegated(request.where.start);
-  if (object == nullptr || for_the_server(log_.credential(), object->reply->attributes, request)) return std::nullopt;
-  Attributes a = object->reply->attributes;
+  return object == nullptr ? std::nullopt : set_now(*object, std::move(request), request_id);
+}
+
+/// The holder of copies does not learn the new mode from the answer to such a call.
+std::optional<Result<Attributes>> LocalAnswers::set_permissions(Handle handle, std::uint32_t permissions,
+                                                                std::uint64_t request_id) {
+  const std::lock_guard lock(cache_.mutex_);
+  CachedObject* const object = delegated(handle);
+  if (object == nullptr || !object->plain) return std::nullopt;
+  wire::SetattrRequest request;
+  request.where.start = handle;
+  request.mode = (object->reply->attributes.mode & ~0777U) | permissions;
+  auto set = set_now(*object, request, request_id);
+  if (set) cache_.copies_.drop_attributes(handle);
+  return set;
+}
+
+std::optional<Result<Attributes>> LocalAnswers::set_now(CachedObject& object, wire::SetattrRequest request,
+                                                        std::uint64_t request_id) {
+  if (for_the_server(log_.credential(), object.reply->attributes, request)) return std::nullopt;
+  Attributes a = object.reply->attributes;
   const bool writing = a.type == FileType::kRegular && !a.size_known;
   if (writing) {
-    const wire::DataSummary* const data = object->written_data();
+    const wire::DataSummary* const data = object.written_data();
     if (data == nullptr) return std::nullopt;
-    if (data->change_sum != 0) return set_later(*object, request);
+    if (data->change_sum != 0) return set_later(object, request);
     if (sets_mtime(request)) request.data = *data;
   }
   const WallTime at = log_.time(a.ctime);
@@ -211,9 +230,9 @@ std::optional<Result<Attributes>> LocalAnswers::set(wire::SetattrRequest request
   a.atime = request.atime.value_or(a.atime);
   a.mtime = request.mtime.value_or(a.mtime);
   touch(a, at);
-  object->reply->attributes = a;
-  object->queued = true;
-  if (a.type == FileType::kDirectory && (a.mode & (kLending | kSticky)) != 0) object->delegated = false;
+  object.reply->attributes = a;
+  object.queued = true;
+  if (a.type == FileType::kDirectory && (a.mode & (kLending | kSticky)) != 0) object.delegated = false;
   cache_.note(a.handle, RecentEvents::kLocal);
   ++cache_.counters_.local;
   return Result<Attributes>(a);

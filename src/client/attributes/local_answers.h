@@ -29,6 +29,8 @@ class LocalAnswers {
   // Nothing, or false: the server must be asked, once it has all changes of the log.
   std::optional<Result<Attributes>> make(const NewObject& made, std::uint64_t request_id);
   std::optional<Result<Attributes>> set(wire::SetattrRequest request, std::uint64_t request_id);
+  /// An access control list that says what these permission bits (0 to 0777) say.
+  std::optional<Result<Attributes>> set_permissions(Handle object, std::uint32_t permissions, std::uint64_t request_id);
   /// Ends an open through which nothing was read, and nothing was written but what waits for the file's creation.
   bool close(const wire::CloseRequest& request, std::uint64_t request_id);
 
@@ -49,6 +51,8 @@ class LocalAnswers {
  private:
   // Call the following functions with the cache's lock held.
   CachedObject* delegated(Handle object);
+  std::optional<Result<Attributes>> set_now(CachedObject& object, wire::SetattrRequest request,
+                                            std::uint64_t request_id);
   std::optional<Result<Attributes>> set_later(CachedObject& object, const wire::SetattrRequest& request);
   void keep(const Answered& answer, const wire::GrantedObject& granted, std::uint64_t order);
 
