@@ -53,13 +53,24 @@ bool GatheredWrites::has(Handle handle) const {
 bool GatheredWrites::has_room() {
   if (ended_) return false;
   const MonoTime now = session_.executor().now();
-  const bool known = room_asked_ && now - *room_asked_ < kRoomGoodFor;
   const bool old = !room_asked_ || now - *room_asked_ >= kRoomAge;
   if (old && !asking_) {
     asking_ = true;
     if (!job::spawn(gate_, ask_for_room())) asking_ = false;
   }
-  return known && room_;
+  return now < room_until_.load(std::memory_order_relaxed);
+}
+
+bool GatheredWrites::room_is_known() {
+  if (ended_.load(std::memory_order_relaxed)) return false;
+  const MonoTime now = session_.executor().clock().now();
+  if (now >= room_ask_at_.load(std::memory_order_relaxed) && !to_ask_.exchange(true)) {
+    session_.executor().post([this] {
+      std::ignore = has_room();
+      to_ask_ = false;
+    });
+  }
+  return now < room_until_.load(std::memory_order_relaxed);
 }
 
 job::Task<void> GatheredWrites::ask_for_room() {
@@ -68,7 +79,10 @@ job::Task<void> GatheredWrites::ask_for_room() {
   Limits limits = session_.limits(stopping_);
   limits.deadline = asked + kRoomTimeout;
   const auto use = co_await space_use(session_, limits, limits);
-  room_ = use && has_room_for(*use, kRoomBytes + memory_->pieces() * GatherMemory::kPieceBytes);
+  const bool room = use && has_room_for(*use, kRoomBytes + memory_->pieces() * GatherMemory::kPieceBytes);
+  const bool gathers = (session_.meta().features() & wire::kFeatureGathers) != 0;
+  room_until_ = room && gathers ? asked + kRoomGoodFor : MonoTime();
+  room_ask_at_ = asked + kRoomAge;
   room_asked_ = asked;
   asking_ = false;
 }

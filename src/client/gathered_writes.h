@@ -63,6 +63,8 @@ class GatheredWrites final : public SessionWrites {
 
   /// Whether the targets have room for much more than all memory can hold, as far as that was asked lately.
   bool has_room();
+  /// The same for any thread. The executor asks later, if that is due.
+  bool room_is_known();
   /// A file has begun to gather.
   void begun();
 
@@ -119,9 +121,11 @@ class GatheredWrites final : public SessionWrites {
   std::map<Handle, FilePtr> files_;
   bool watching_ = false;
   bool asking_ = false;
-  bool room_ = false;
   std::optional<MonoTime> room_asked_;
-  bool ended_ = false;
+  std::atomic<bool> ended_ = false;
+  std::atomic<bool> to_ask_ = false;     // the executor was told to
+  std::atomic<MonoTime> room_until_{};   // until then there is room
+  std::atomic<MonoTime> room_ask_at_{};  // when to ask again
   std::function<std::string(Handle)> name_of_;
   std::size_t inherited_ = 0;
   Counters counters_;

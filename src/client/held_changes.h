@@ -1,22 +1,68 @@
 // SPDX-License-Identifier: Apache-2.0
-// HeldChanges: changes of new files that wait until the files' data are sent.
+// HeldChanges: data of new files that wait until the files are made, and changes that wait until the data are sent.
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <mutex>
 #include <unordered_map>
+#include <vector>
 
+#include "base/unique_function.h"
 #include "client/attributes/local_changes.h"
+#include "client/change_log.h"
 #include "client/session/gather_memory.h"
+#include "client/session/handover_state.h"
 
 namespace spate::client {
 
-/// The changes of a file are in the piece that has the file's data, so a next process has both. Thread-safe, and never
-/// waits for the executor.
+/// An open by QueuedChanges::make() through which nothing was done yet but writes that wait.
+struct NewFile {
+  Handle handle;
+  std::uint8_t open_flags = 0;
+  HandoverState::Open* record = nullptr;  // outlives the file here
+};
+
+/// The changes of a file are in the piece that has the file's data, so a next process has both. Thread-safe after
+/// gather_in(), and never waits for the executor. QueuedFiles sends what is here.
 class HeldChanges final : public ChangesAfterData {
  public:
-  /// From now on the changes of the file wait for what `piece` holds. `piece` outlives end().
-  void begin(Handle file, GatherMemory::Piece& piece);
+  /// `log`: has the files' creations, and outlives this object.
+  explicit HeldChanges(ChangeLog& log) : log_(log) {}
+  HeldChanges(const HeldChanges&) = delete;
+  HeldChanges& operator=(const HeldChanges&) = delete;
+
+  /// Any thread calls these functions.
+  struct Gathering {
+    GatherMemory* memory = nullptr;  // null: nothing is kept
+    std::function<bool()> may_begin;
+    std::function<std::string(Handle)> name_of;
+    std::function<void()> half_full;  // of the memory
+  };
+  /// Call it before the other functions. Objects to which it refers outlive this object.
+  void gather_in(Gathering gathering) { gathering_ = std::move(gathering); }
+
+  struct Write {
+    NewFile file;
+    std::uint64_t offset = 0;
+    ByteView bytes;
+    bool made = false;  // the creation is answered, and nobody has opened the file by that answer
+  };
+  /// Keeps a write to a file whose creation is in the log, if it continues what is kept.
+  bool keep(const Write& write, WallTime now);
+  /// An earlier process has left the piece. Nothing is added to it.
+  void take_over(GatherMemory::Piece& piece);
+  /// From now on nothing is added to the piece.
+  void begin_sending(Handle file);
+  struct Fresh {
+    NewFile file;
+    GatherMemory::Piece* piece = nullptr;
+  };
+  /// The files that keep() has begun with since the last call. They are here when their creation leaves the log.
+  std::vector<Fresh> take_fresh();
+  /// `then` is for take_closed(), if close() ends the file's open. False: the file is not here.
+  bool when_closed(Handle file, UniqueFunction<void()> then);
+  UniqueFunction<void()> take_closed(Handle file);
   /// Nothing more may wait.
   void refuse();
 
@@ -28,18 +74,30 @@ class HeldChanges final : public ChangesAfterData {
   void end(Handle file) override;
 
   bool any() const { return files() > 0; }
-  std::uint64_t files() const { return files_.load(std::memory_order_acquire); }
+  std::uint64_t files() const { return count_.load(std::memory_order_acquire); }
   /// How many changes have ever waited.
   std::uint64_t held() const { return held_.load(std::memory_order_relaxed); }
 
  private:
+  struct File {
+    GatherMemory::Piece* piece = nullptr;
+    bool sending = false;
+    UniqueFunction<void()> when_closed;
+  };
+  bool begin(const Write& write, WallTime now);
   GatherMemory::Later* later_of(Handle file);
+
+  ChangeLog& log_;
+  Gathering gathering_;
 
   mutable std::mutex mutex_;  // guards the pieces' `later`, too
   bool refuses_ = false;
-  std::unordered_map<Handle, GatherMemory::Piece*> pieces_;
+  bool told_ = false;  // that the memory is half full
+  std::unordered_map<Handle, File> files_;
+  std::vector<Fresh> fresh_;
+  std::unordered_map<Handle, UniqueFunction<void()>> closed_;
 
-  std::atomic<std::uint64_t> files_ = 0;  // size of pieces_
+  std::atomic<std::uint64_t> count_ = 0;  // of files_
   std::atomic<std::uint64_t> held_ = 0;
 };
 

@@ -14,6 +14,7 @@ namespace spate::client {
 QueuedChanges::QueuedChanges(Session& session, AttributeCache& attributes, QueueMemory* memory)
     : session_(session),
       log_(session, memory),
+      held_(log_),
       local_(attributes, log_, held_),
       urged_(session.executor()),
       answered_(session.executor()),
@@ -40,6 +41,12 @@ std::optional<Result<Attributes>> QueuedChanges::set_permissions(Handle object, 
   return local_.set_permissions(object, permissions, request_id);
 }
 
+bool QueuedChanges::write(const HeldChanges::Write& write) {
+  if (!on()) return false;
+  const std::uint64_t end = write.offset + write.bytes.size();
+  return local_.write(write.file.handle, end, [&](WallTime now) { return held_.keep(write, now); });
+}
+
 bool QueuedChanges::close(Handle file, Rights rights, std::uint64_t request_id) {
   if (!on()) return false;
   wire::CloseRequest request;
@@ -47,7 +54,7 @@ bool QueuedChanges::close(Handle file, Rights rights, std::uint64_t request_id) 
   request.rights = rights;
   if (allows(rights, Rights::kWrite)) request.data = wire::DataSummary();
   if (!local_.close(request, request_id)) return false;
-  if (!held_.has(file)) return true;
+  if (!held_.has(file) || log_.has(file)) return true;  // the answer to the creation sends the data
   session_.executor().post([this] {
     if (data_ != nullptr) data_->send_closed();
   });

@@ -60,6 +60,8 @@ class QueuedChanges final : public SessionChanges {
   std::optional<Result<Attributes>> set(wire::SetattrRequest request, std::uint64_t request_id);
   /// Sets an access control list that says what these permission bits say, as cp -a does with each file.
   std::optional<Result<Attributes>> set_permissions(Handle object, std::uint32_t permissions, std::uint64_t request_id);
+  /// Keeps a write to a file that make() has opened until the server has made the file.
+  bool write(const HeldChanges::Write& write);
   /// The open of a file that make() has opened.
   bool close(Handle file, Rights rights, std::uint64_t request_id);
   /// Whether anything waits for the server's answer.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/queued_files.h"
 
+#include <atomic>
 #include <utility>
 
 #include "job/deadline.h"
@@ -27,6 +28,7 @@ class QueuedFiles::Waiting final : public GatheringFile {
   bool unsent() const override { return piece != nullptr; }
   void lose(Error why) override {
     if (all_ == nullptr || piece == nullptr || sending) return;
+    all_->cluster_.queued().held().begin_sending(handle);
     all_->fail(*this, why);
     all_->end_piece(*this);
     if (closed) all_->remove(handle);
@@ -34,7 +36,9 @@ class QueuedFiles::Waiting final : public GatheringFile {
   std::optional<MonoTime> since() const override {
     return piece == nullptr || sending ? std::nullopt : std::optional(since_);
   }
-  bool is_closed() const { return closed || (piece != nullptr && piece->later.closed != 0); }
+  bool is_closed() const {
+    return closed || (piece != nullptr && std::atomic_ref(piece->later.closed).load(std::memory_order_acquire) != 0);
+  }
   void leave() { all_ = nullptr; }
 
   const Handle handle;
@@ -45,7 +49,6 @@ class QueuedFiles::Waiting final : public GatheringFile {
   std::optional<Error> failed;
   bool sending = false;
   bool closed = false;
-  UniqueFunction<void()> on_ended;
   job::Event done;  // set when `piece` is null
 
  private:
@@ -55,6 +58,13 @@ class QueuedFiles::Waiting final : public GatheringFile {
 
 QueuedFiles::QueuedFiles(Cluster& cluster) : cluster_(cluster), ended_(cluster.executor()), gate_(cluster.executor()) {
   cluster_.queued().serve(*this);
+  GatheredWrites& gathered = cluster_.gathered();
+  HeldChanges::Gathering gathering;
+  gathering.memory = gathered.memory();
+  gathering.may_begin = [&gathered] { return gathered.room_is_known(); };
+  gathering.name_of = [&gathered](Handle file) { return gathered.name_of(file); };
+  gathering.half_full = [this] { cluster_.executor().post([this] { cluster_.queued().send_soon(); }); };
+  cluster_.queued().held().gather_in(std::move(gathering));
 }
 
 QueuedFiles::~QueuedFiles() {
@@ -63,16 +73,27 @@ QueuedFiles::~QueuedFiles() {
 
 // Writes.
 
+bool QueuedFiles::keep(const HeldChanges::Write& write) {
+  if (write.bytes.size() > FileGather::kMostBytes || !cluster_.queued().write(write)) return false;
+  ++cluster_.gathered().counters().writes;
+  return true;
+}
+
+bool QueuedFiles::keep(const New& file, std::uint64_t offset, ByteView bytes) { return keep({file, offset, bytes}); }
+
 job::Task<Result<bool>> QueuedFiles::write(const New& file, std::uint64_t offset, ByteView bytes) {
-  if (cluster_.gathered().memory() == nullptr || bytes.empty() || bytes.size() > FileGather::kMostBytes)
-    co_return false;
-  const New what = file;
+  const GatherMemory* const memory = cluster_.gathered().memory();
+  if (memory == nullptr) co_return false;
+  HeldChanges::Write write{file, offset, bytes};
   const Limits limits = cluster_.session().limits(cluster_.queued().stop_token());
   job::DeadlineScope scope(cluster_.executor(), limits.deadline, limits.stop);
   for (;;) {
-    if (keep(what, offset, bytes)) co_return true;
-    const bool waits = !files_.contains(what.handle) && offset == 0 && !files_.empty() &&
-                       cluster_.gathered().memory()->used() == cluster_.gathered().memory()->pieces();
+    write.made = cluster_.queued().is_new(write.file.handle);
+    const bool kept = keep(write);
+    adopt();
+    if (kept) co_return true;
+    const bool waits = !files_.contains(write.file.handle) && offset == 0 && !files_.empty() &&
+                       bytes.size() <= FileGather::kMostBytes && memory->used() == memory->pieces();
     if (!waits) co_return false;
     cluster_.queued().send_soon();
     ended_.reset();
@@ -80,42 +101,13 @@ job::Task<Result<bool>> QueuedFiles::write(const New& file, std::uint64_t offset
   }
 }
 
-QueuedFiles::Ptr QueuedFiles::begin(const New& file, std::uint64_t offset) {
-  const bool possible = offset == 0 && cluster_.queued().is_new(file.handle) && cluster_.gathered().has_room() &&
-                        (cluster_.session().meta().features() & wire::kFeatureGathers) != 0;
-  if (!possible) return nullptr;
-  const rpc::SessionEpoch epoch = cluster_.session().identity().session();
-  GatherMemory::Piece like;
-  like.handle = file.handle;
-  like.client = epoch.client;
-  like.epoch = epoch.epoch;
-  like.later.queued = 1;
-  like.later.open_flags = file.open_flags;
-  GatherMemory::Piece* const piece = cluster_.gathered().memory()->take(like, cluster_.gathered().name_of(file.handle));
-  return piece == nullptr ? nullptr : std::make_shared<Waiting>(*this, file, *piece);
-}
-
-bool QueuedFiles::keep(const New& what, std::uint64_t offset, ByteView bytes) {
-  const auto found = files_.find(what.handle);
-  const bool fresh = found == files_.end();
-  const Ptr file = fresh ? begin(what, offset) : found->second;
-  if (file == nullptr || file->piece == nullptr || file->sending || file->piece->later.set != 0) return false;
-  GatherMemory::Piece& piece = *file->piece;
-  const std::uint64_t end = offset + bytes.size();
-  const WallTime now = cluster_.session().fs_time();
-  const bool fits = offset == piece.end() && end <= GatherMemory::kPieceBytes;
-  if (!fits || !cluster_.attributes().gather(what.handle, end, now)) {
-    if (fresh) cluster_.gathered().memory()->give_back(piece);
-    return false;
+void QueuedFiles::adopt() {
+  for (const HeldChanges::Fresh& fresh : cluster_.queued().held().take_fresh()) {
+    const auto file = std::make_shared<Waiting>(*this, fresh.file, *fresh.piece);
+    files_[fresh.file.handle] = file;
+    cluster_.gathered().join(fresh.file.handle, file);
+    cluster_.gathered().begun();
   }
-  cluster_.gathered().memory()->add(piece, bytes, now);
-  ++cluster_.gathered().counters().writes;
-  if (!fresh) return true;
-  files_[what.handle] = file;
-  cluster_.queued().held().begin(what.handle, piece);
-  cluster_.gathered().join(what.handle, file);
-  cluster_.gathered().begun();
-  return true;
 }
 
 // Sending.
@@ -123,6 +115,7 @@ bool QueuedFiles::keep(const New& what, std::uint64_t offset, ByteView bytes) {
 void QueuedFiles::begin_sending(const Ptr& file) {
   if (file->sending || file->piece == nullptr) return;
   file->sending = true;
+  cluster_.queued().held().begin_sending(file->handle);
   if (!job::spawn(gate_, send_now(file))) file->sending = false;
 }
 
@@ -163,7 +156,7 @@ job::Task<Result<void>> QueuedFiles::send_through(GatherMemory::Piece& piece, Fi
 void QueuedFiles::fail(Waiting& file, const Error& error) {
   if (file.file == nullptr) {
     cluster_.gathered().note_loss(*file.piece, error);
-  } else if (file.is_closed() || file.piece->later.set != 0) {
+  } else if (file.is_closed() || std::atomic_ref(file.piece->later.set).load(std::memory_order_acquire) != 0) {
     SPATE_LOG("client", error, "changes that were answered are lost {} error={}", GatherMemory::text(*file.piece),
               error);
   }
@@ -174,7 +167,7 @@ void QueuedFiles::fail(Waiting& file, const Error& error) {
 
 void QueuedFiles::end_piece(Waiting& file) {
   GatherMemory::Piece& piece = *std::exchange(file.piece, nullptr);
-  file.closed = file.closed || piece.later.closed != 0;
+  file.closed = file.closed || piece.later.closed != 0;  // nothing more waits
   file.sending = false;
   if (file.file == nullptr) cluster_.gathered().leave(file.handle);
   cluster_.gathered().memory()->give_back(piece);
@@ -193,10 +186,11 @@ void QueuedFiles::remove(Handle handle) {
   const auto found = files_.find(handle);
   const Ptr file = found->second;
   files_.erase(found);
-  if (file->on_ended) file->on_ended();
+  if (auto then = cluster_.queued().held().take_closed(handle)) then();
 }
 
 void QueuedFiles::send_closed() {
+  adopt();
   if (files_.empty()) return;
   QueuedChanges& queued = cluster_.queued();
   for (const auto& [handle, file] : files_) {
@@ -207,6 +201,7 @@ void QueuedFiles::send_closed() {
 }
 
 job::Task<Result<void>> QueuedFiles::send_all(Limits limits) {
+  adopt();
   std::vector<Ptr> all;
   for (const auto& [handle, file] : files_) {
     if (file->piece != nullptr) all.push_back(file);
@@ -220,6 +215,7 @@ job::Task<Result<void>> QueuedFiles::send_all(Limits limits) {
 }
 
 job::Task<void> QueuedFiles::send(Handle handle) {
+  adopt();
   const auto found = files_.find(handle);
   if (found == files_.end() || found->second->piece == nullptr) co_return;
   const Ptr file = found->second;
@@ -228,6 +224,7 @@ job::Task<void> QueuedFiles::send(Handle handle) {
 }
 
 job::Task<QueuedFiles::Opened> QueuedFiles::open(Handle handle, std::uint8_t open_flags) {
+  adopt();
   const auto found = files_.find(handle);
   if (found != files_.end()) {
     auto taken = co_await take(found->second);
@@ -262,12 +259,6 @@ job::Task<QueuedFiles::Opened> QueuedFiles::take(Ptr file) {
   co_return std::move(file->file);
 }
 
-void QueuedFiles::closed(Handle handle, UniqueFunction<void()> on_ended) {
-  const auto found = files_.find(handle);
-  if (found == files_.end()) return on_ended();
-  found->second->on_ended = std::move(on_ended);
-}
-
 // An earlier process.
 
 job::Task<Result<void>> QueuedFiles::take_over(GatherMemory::Piece& piece) {
@@ -279,7 +270,7 @@ job::Task<Result<void>> QueuedFiles::take_over(GatherMemory::Piece& piece) {
   const auto flags = static_cast<std::uint8_t>(piece.later.open_flags);
   const auto file = std::make_shared<Waiting>(*this, New{piece.handle, flags, nullptr}, piece);
   files_[piece.handle] = file;
-  cluster_.queued().held().begin(piece.handle, piece);
+  cluster_.queued().held().take_over(piece);
   cluster_.gathered().join(piece.handle, file);
   begin_sending(file);
   SPATE_CO_TRY(std::ignore, co_await file->done.wait(cluster_.queued().stop_token()));
@@ -287,7 +278,7 @@ job::Task<Result<void>> QueuedFiles::take_over(GatherMemory::Piece& piece) {
 }
 
 job::Task<Result<void>> QueuedFiles::take_over(GatherMemory::Piece& piece, File& file) {
-  cluster_.queued().held().begin(piece.handle, piece);
+  cluster_.queued().held().take_over(piece);
   auto sent = co_await send_through(piece, file);
   cluster_.queued().held().end(piece.handle);
   cluster_.gathered().memory()->give_back(piece);

@@ -27,26 +27,24 @@ class QueuedFiles final : public QueuedData {
   QueuedFiles(const QueuedFiles&) = delete;
   QueuedFiles& operator=(const QueuedFiles&) = delete;
 
-  /// An open by QueuedChanges::make() through which nothing was done yet but such writes.
-  struct New {
-    Handle handle;
-    std::uint8_t open_flags = 0;
-    HandoverState::Open* record = nullptr;  // outlives the file here
-  };
-  /// Keeps the bytes, if they continue what is kept. May wait for room. False: nothing is changed, and the caller must
-  /// open() the file and write through it.
+  using New = NewFile;
+  /// Keeps the bytes, if they continue what is kept. False: nothing is changed. Thread-safe, and never waits.
+  bool keep(const New& file, std::uint64_t offset, ByteView bytes);
+  /// The same by the executor, for more files. May wait for room. False: nothing is changed, and the caller must open()
+  /// the file and write through it.
   job::Task<Result<bool>> write(const New& file, std::uint64_t offset, ByteView bytes);
   /// Opens a file that QueuedChanges::make() has made and opened with these rights. Waits for the server's answer, and
   /// sends everything of the file that waits for it. The caller closes the file.
   job::Task<Opened> open(Handle file, std::uint8_t open_flags);
   /// Sends everything that waits for the creation.
   job::Task<void> send(Handle file);
-  /// The open has ended by QueuedChanges::close(). `on_ended` is called when the record is needed no more.
-  void closed(Handle file, UniqueFunction<void()> on_ended);
   /// Sends a piece that an earlier process has left, and what has waited for it. Its file was closed.
   job::Task<Result<void>> take_over(GatherMemory::Piece& piece);
   /// As take_over(), if the file is still open. `file` was opened again by the caller.
   job::Task<Result<void>> take_over(GatherMemory::Piece& piece, File& file);
+
+  /// From now on GatheredWrites knows the files that keep() has begun with, and may send or lose them.
+  void adopt();
 
   job::Task<Result<void>> send_all(Limits limits) override;
   void send_closed() override;
@@ -55,8 +53,7 @@ class QueuedFiles final : public QueuedData {
  private:
   class Waiting;
   using Ptr = std::shared_ptr<Waiting>;
-  bool keep(const New& file, std::uint64_t offset, ByteView bytes);
-  Ptr begin(const New& file, std::uint64_t offset);
+  bool keep(const HeldChanges::Write& write);
   void begin_sending(const Ptr& file);
   job::Task<void> send_now(Ptr file);
   job::Task<Result<void>> send_data(Waiting& file);

@@ -56,12 +56,14 @@ job::Task<Unit> send_all(client::Client& client) {
 }
 
 job::Task<Unit> lose_all(client::Client& client) {
+  client.queued_files().adopt();
   client.cluster().gathered().lose_all(Error(Errc::kTimeout, "the mount ends, and the servers do not answer"));
   co_return Unit();
 }
 
 job::Task<Unit> send_last(client::Client& client, Duration limit) {
   client.cluster().gathered().end_gathering();
+  client.queued_files().adopt();
   std::ignore = co_await client.cluster().gathered().send_all_within(limit);
   co_return Unit();
 }

@@ -87,22 +87,19 @@ Result<bool> write_queued(Mount& mount, fuse_req_t request, OpenFile& open, cons
   if (!mount.delegates || !mount.gathers || !open.queued || !may_gather(info)) return false;
   const std::lock_guard lock(open.opening);
   if (open.file != nullptr) return false;
-  const client::QueuedFiles::New file{open.handle, open.flags, open.record};
+  const client::NewFile file{open.handle, open.flags, open.record};
+  if (mount.process.client().queued_files().keep(file, offset, bytes)) return true;
   return run(request, [&](client::Client& c) { return c.queued_files().write(file, offset, bytes); });
 }
 
-bool data_waits(const Mount& mount, Handle file) { return mount.delegates && changes_of(mount).held().has(file); }
-
 bool close_queued(Mount& mount, std::uint64_t number, const std::shared_ptr<OpenFile>& open, std::uint64_t request_id) {
   if (!open->queued || open->is_opened()) return false;
-  const bool waits = data_waits(mount, open->handle);
+  const bool waits =
+      changes_of(mount).held().when_closed(open->handle, [all = mount.shared_files, open] { all->forget(*open); });
   if (!changes_of(mount).close(open->handle, client::rights_of(open->flags), request_id)) return false;
   std::ignore = mount.files.remove(number);
   if (!waits) return mount.files.forget(*open), true;
   mount.files.released(*open);
-  mount.process.executor().post([&files = mount.process.client().queued_files(), all = mount.shared_files, open] {
-    files.closed(open->handle, [all, open] { all->forget(*open); });
-  });
   return true;
 }
 

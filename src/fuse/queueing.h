@@ -29,8 +29,6 @@ std::optional<Result<Attributes>> made_before(Mount& mount, fuse_req_t request, 
 /// write through that.
 Result<bool> write_queued(Mount& mount, fuse_req_t request, OpenFile& open, const fuse_file_info& info,
                           std::uint64_t offset, ByteView bytes);
-/// Whether writes wait for the creation of the file that this open has made.
-bool data_waits(const Mount& mount, Handle file);
 /// Ends an open of a file whose creation is queued, and through which nothing was read, nor written but by
 /// write_queued(). False: it must be closed as others. Otherwise the open is gone.
 bool close_queued(Mount& mount, std::uint64_t number, const std::shared_ptr<OpenFile>& open, std::uint64_t request_id);

@@ -20,10 +20,8 @@ class EarlyDataTest : public QueueingTest {
   }
   /// Writes without waiting for the creation.
   void write_early(Handle file, std::uint64_t offset, const Bytes& bytes, const std::string& what = {}) {
-    const client::QueuedFiles::New open{file, kReadWrite, nullptr};
-    const auto early = run(*a_, a_->client().queued_files().write(open, offset, bytes));
-    ASSERT_OK(early) << what;
-    EXPECT_TRUE(*early) << what << " the write waits";
+    const client::NewFile open{file, kReadWrite, nullptr};
+    EXPECT_TRUE(a_->client().queued_files().keep(open, offset, bytes)) << what << " the write waits";
   }
   /// As tar does.
   Handle file_with(Handle directory, const std::string& name, const Bytes& bytes, WallTime mtime) {

@@ -214,8 +214,9 @@ class QueuedProgram : private QueueingClients {
     Bytes bytes(1 + below(3000));
     for (std::byte& byte : bytes) byte = static_cast<std::byte>(random_.next());
     what_ += fmt::format(" write {} at {}", bytes.size(), node.data.size());
-    const auto early =
-        call_it(client().queued_files().write({node.handle, opened.rights, nullptr}, node.data.size(), bytes));
+    const client::NewFile now{node.handle, opened.rights, nullptr};
+    Result<bool> early = one_in(2) && client().queued_files().keep(now, node.data.size(), bytes);
+    if (!*early) early = call_it(client().queued_files().write(now, node.data.size(), bytes));
     ASSERT_OK(early) << what_;
     if (*early) {
       ++early_writes_;

@@ -139,12 +139,8 @@ bool AttributeCache::gather(Handle file, std::uint64_t end, WallTime now) {
   const MonoTime time = clock_.now();
   if (all_blocked(time)) return false;
   CachedObject* const object = objects_.use(file, time);
-  if (object == nullptr || !object->reply || object->reply->attributes.size_known) return false;
-  if (object->may_lose_setid_bits() || object->written_data() == nullptr) return false;
-  wire::DataSummary& data = *object->writing->data;
-  data.size = std::max(data.size, end);
-  data.mtime = std::max(data.mtime, now);
-  ++data.change_sum;  // until the servers' replies tell the real one
+  if (object == nullptr || !object->takes_gathered()) return false;
+  object->note_gathered(end, now);
   return true;
 }
 

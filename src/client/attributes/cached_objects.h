@@ -49,6 +49,17 @@ struct CachedObject {
     const Attributes& now = reply->attributes;
     return now.type == FileType::kRegular && !now.size_known && (now.mode & kSetidBits) != 0;
   }
+  /// Whether a gathered write may be noted.
+  bool takes_gathered() const {
+    return reply && !reply->attributes.size_known && !may_lose_setid_bits() && written_data() != nullptr;
+  }
+  /// A write up to `end` was gathered.
+  void note_gathered(std::uint64_t end, WallTime now) {
+    wire::DataSummary& data = *writing->data;
+    data.size = std::max(data.size, end);
+    data.mtime = std::max(data.mtime, now);
+    ++data.change_sum;  // until the servers' replies tell the real one
+  }
   /// For a file that has a reply: the state of its datafiles. Null if this client does not know it.
   const wire::DataSummary* written_data() const {
     return writing && writing->under_way == 0 && writing->data ? &*writing->data : nullptr;

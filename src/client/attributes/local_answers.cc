@@ -266,6 +266,16 @@ std::optional<Result<Attributes>> LocalAnswers::set_later(CachedObject& object, 
   return Result<Attributes>(told);
 }
 
+bool LocalAnswers::write(Handle file, std::uint64_t end, const std::function<bool(WallTime)>& keep) {
+  const std::lock_guard lock(cache_.mutex_);
+  CachedObject* const object = delegated(file);
+  if (object == nullptr || !object->takes_gathered()) return false;
+  const WallTime now = log_.time(WallTime());
+  if (!keep(now)) return false;
+  object->note_gathered(end, now);
+  return true;
+}
+
 bool LocalAnswers::close(const wire::CloseRequest& request, std::uint64_t request_id) {
   const std::lock_guard lock(cache_.mutex_);
   CachedObject* const object = delegated(request.handle);

@@ -3,6 +3,7 @@
 // directories").
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -31,6 +32,9 @@ class LocalAnswers {
   std::optional<Result<Attributes>> set(wire::SetattrRequest request, std::uint64_t request_id);
   /// An access control list that says what these permission bits (0 to 0777) say.
   std::optional<Result<Attributes>> set_permissions(Handle object, std::uint32_t permissions, std::uint64_t request_id);
+  /// A write up to `end` of a new file. `keep` keeps its bytes, or refuses them; it is called with the cache's lock
+  /// held, with the time of the write.
+  bool write(Handle file, std::uint64_t end, const std::function<bool(WallTime)>& keep);
   /// Ends an open through which nothing was read, and nothing was written but what waits for the file's creation.
   bool close(const wire::CloseRequest& request, std::uint64_t request_id);
 
