@@ -35,7 +35,8 @@ std::optional<Result<Attributes>> QueuedChanges::set(wire::SetattrRequest reques
   return local_.set(std::move(request), request_id);
 }
 
-std::optional<Result<Attributes>> QueuedChanges::set_permissions(Handle object, std::uint32_t permissions,
+std::optional<Result<Attributes>> QueuedChanges::set_permissions(Handle object,
+                                                                 std::optional<std::uint32_t> permissions,
                                                                  std::uint64_t request_id) {
   if (!on()) return std::nullopt;
   return local_.set_permissions(object, permissions, request_id);

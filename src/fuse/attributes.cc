@@ -143,6 +143,7 @@ void getxattr(fuse_req_t request, fuse_ino_t inode, const char* name, std::size_
 }
 
 constexpr std::string_view kAccessAcl = "system.posix_acl_access";
+constexpr std::string_view kDefaultAcl = "system.posix_acl_default";
 
 /// The permission bits that say the same as an access control list. Nothing: the list says more, or is none.
 std::optional<std::uint32_t> permissions_of(ByteView list) {
@@ -161,15 +162,18 @@ std::optional<std::uint32_t> permissions_of(ByteView list) {
   return permissions;
 }
 
+bool set_permissions_queued(Mount& mount, Handle object, std::optional<std::uint32_t> permissions) {
+  if (!mount.delegates || mount.copies != nullptr) return false;
+  client::QueuedChanges& queued = mount.process.client().cluster().queued();
+  const auto done = queued.set_permissions(object, permissions, CurrentRequest::of_this_thread().request_id());
+  return done.has_value() && done->has_value();
+}
+
 /// cp -a gives each file such a list.
 bool set_list_queued(Mount& mount, const wire::SetxattrRequest& set) {
-  if (!mount.delegates || mount.copies != nullptr || set.name != kAccessAcl) return false;
+  if (set.name != kAccessAcl) return false;
   const auto permissions = permissions_of(set.value);
-  if (!permissions) return false;
-  client::QueuedChanges& queued = mount.process.client().cluster().queued();
-  const auto done =
-      queued.set_permissions(set.where.start, *permissions, CurrentRequest::of_this_thread().request_id());
-  return done.has_value() && done->has_value();
+  return permissions && set_permissions_queued(mount, set.where.start, permissions);
 }
 
 /// Whether an access control list that the caller sets clears setgid. If the mount is for one user, the servers decide
@@ -213,6 +217,7 @@ void listxattr(fuse_req_t request, fuse_ino_t inode, std::size_t room) {
 }
 
 void removexattr(fuse_req_t request, fuse_ino_t inode, const char* name) {
+  if (name == kDefaultAcl && set_permissions_queued(this_mount(), Handle(inode), {})) return reply_done(request, {});
   reply_done(request, run(request, [&](client::Client& c) { return c.removexattr(node(inode), name); }));
 }
 

@@ -212,6 +212,9 @@ TEST_F(QueuedChangesTest, AShortAccessListIsAMode) {
   const auto set = queued().set_permissions(file, 0640, 0);
   ASSERT_TRUE(set.has_value()) << "the server is asked";
   EXPECT_EQ((*set)->mode, 0640U);
+  const auto removed = queued().set_permissions(made(d_, "below", FileType::kDirectory), std::nullopt, 0);
+  ASSERT_TRUE(removed.has_value()) << "the server is asked to remove a list that is not there";
+  EXPECT_EQ((*removed)->mode, 0644U) << "a mode has changed";
   EXPECT_EQ(stat(*b_, "d/f")->mode, 0640U);
   const Handle e = new_directory("e");
   const Handle other = made(e, "f");

@@ -111,6 +111,10 @@ def lists():
     os.setxattr(path, "system.posix_acl_access", access_list((1, 6, none), (2, 7, 77), (4, 4, none), (16, 7, none), (32, 0, none)))
     assert os.stat(path).st_mode & 0o777 == 0o670, oct(os.stat(path).st_mode)
     os.setxattr(path, "system.posix_acl_access", access_list((1, 7, none), (4, 5, none), (32, 5, none)))
+    os.mkdir(f"{a}/{name}/below")
+    before = queued()
+    os.removexattr(f"{a}/{name}/below", "system.posix_acl_default")
+    assert queued() > before, "the server was asked to remove a list that is not there"
     for place in a, b:
         assert os.stat(f"{place}/{name}/f").st_mode & 0o777 == 0o755, oct(os.stat(f"{place}/{name}/f").st_mode)
         assert "system.posix_acl_access" not in os.listxattr(f"{place}/{name}/f"), "the longer list is still there"

@@ -196,14 +196,15 @@ std::optional<Result<Attributes>> LocalAnswers::set(wire::SetattrRequest request
 }
 
 /// The holder of copies does not learn the new mode from the answer to such a call.
-std::optional<Result<Attributes>> LocalAnswers::set_permissions(Handle handle, std::uint32_t permissions,
+std::optional<Result<Attributes>> LocalAnswers::set_permissions(Handle handle, std::optional<std::uint32_t> permissions,
                                                                 std::uint64_t request_id) {
   const std::lock_guard lock(cache_.mutex_);
   CachedObject* const object = delegated(handle);
   if (object == nullptr || !object->plain) return std::nullopt;
   wire::SetattrRequest request;
   request.where.start = handle;
-  request.mode = (object->reply->attributes.mode & ~0777U) | permissions;
+  const std::uint32_t mode = object->reply->attributes.mode;
+  request.mode = permissions ? (mode & ~0777U) | *permissions : mode;
   auto set = set_now(*object, request, request_id);
   if (set) cache_.copies_.drop_attributes(handle);
   return set;

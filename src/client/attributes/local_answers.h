@@ -30,8 +30,10 @@ class LocalAnswers {
   // Nothing, or false: the server must be asked, once it has all changes of the log.
   std::optional<Result<Attributes>> make(const NewObject& made, std::uint64_t request_id);
   std::optional<Result<Attributes>> set(wire::SetattrRequest request, std::uint64_t request_id);
-  /// An access control list that says what these permission bits (0 to 0777) say.
-  std::optional<Result<Attributes>> set_permissions(Handle object, std::uint32_t permissions, std::uint64_t request_id);
+  /// An access control list that says what these permission bits (0 to 0777) say. Nothing: a list is removed that the
+  /// object does not have.
+  std::optional<Result<Attributes>> set_permissions(Handle object, std::optional<std::uint32_t> permissions,
+                                                    std::uint64_t request_id);
   /// A write up to `end` of a new file. `keep` keeps its bytes, or refuses them; it is called with the cache's lock
   /// held, with the time of the write.
   bool write(Handle file, std::uint64_t end, const std::function<bool(WallTime)>& keep);
