@@ -53,11 +53,12 @@ wire::NamePath child(fuse_ino_t parent, const char* name) { return wire::NamePat
 struct stat to_stat(const Attributes& attributes) { return posix::to_stat(attributes, kPreferredBytes); }
 
 Result<std::shared_ptr<OpenFile>> open_file(fuse_req_t request, std::uint64_t number) {
-  auto open = this_mount().files.find(number);
+  Mount& mount = this_mount();  // the executor may run on a thread that has had no request yet
+  auto open = mount.files.find(number);
   if (open == nullptr) return Errc::kBadDescriptor;
   const std::lock_guard lock(open->opening);
   if (open->file == nullptr && open->queued) {
-    SPATE_TRY(open->file, run(request, [&](client::Client& c) { return open_created(this_mount(), c, *open); }));
+    SPATE_TRY(open->file, run(request, [&](client::Client& c) { return open_created(mount, c, *open); }));
   } else if (open->file == nullptr) {
     SPATE_TRY(open->file, run(request, [&](client::Client& c) { return c.open_again(*open->record); }));
   }
