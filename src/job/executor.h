@@ -55,8 +55,8 @@ class Source {
 struct ExecutorOptions {
   /// Chooses the order in which ready coroutines run. null: first come, first served. For the simulation. Not owned.
   Random* shuffle = nullptr;
-  /// How long to poll before a sleep, as long as polling pays. 0: sleep at once, as servers do, which share their host
-  /// with computation.
+  /// How long to poll before a sleep, as long as polling pays. Other threads on the processor run meanwhile. 0: sleep
+  /// at once, as most servers do, which share their host with computation.
   Duration spin = Duration(0);
 };
 
@@ -183,7 +183,8 @@ class Executor {
     return ready_.empty() && yielded_.empty() && turn_end_.empty() && !has_posted_.load(std::memory_order_acquire);
   }
   bool spin();
-  bool poll_for(Duration time);
+  enum class Polled : std::uint8_t { kFound, kInVain, kCrowded };
+  Polled poll_for(Duration time);
   void arm_timer();
   void note_wake(bool did_something);
   void sleep_on_own_set();

@@ -3,9 +3,11 @@
 
 #include <gmock/gmock.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <optional>
 #include <thread>
 
@@ -139,15 +141,17 @@ TEST_F(ExecutorSleep, EndsAtATimer) {
 /// A clock that advances each time somebody reads it.
 class TickingClock final : public Clock {
  public:
-  MonoTime now() const override { return now_ = now_ + std::chrono::microseconds(1); }
+  MonoTime now() const override { return now_ = now_ + tick; }
   WallTime wall() const override { return {}; }
+
+  Duration tick = std::chrono::microseconds(1);
 
  private:
   mutable MonoTime now_;
 };
 
 /// Has a completion at the `finds`th poll of each wait, or in its sleep.
-class PolledSource final : public Source {
+class PolledSource : public Source {
  public:
   std::size_t poll() override { return ++polls == finds ? 1 : 0; }
   int wait_descriptor() const override { return -1; }
@@ -250,6 +254,77 @@ TEST(ExecutorSpin, SpinsAsLongAsThatFindsWork) {
   for (int i = 0; i < 50; ++i, source.polls = 0) executor.sleep_until_event();
   EXPECT_EQ(source.waits, 0) << "the first that finds something makes it poll each time again";
   executor.remove_source(source);
+}
+
+TEST(ExecutorSpin, HardlyEverPollsWhileAnotherThreadKeepsTheProcessor) {
+  TickingClock clock;
+  Executor executor(clock, {nullptr, std::chrono::microseconds(100)});
+  PolledSource source;
+  executor.add_source(source);
+  const auto taken = std::chrono::milliseconds(3);  // by the other thread
+  int crowded = 0;
+  for (int i = 0; i < 10'000; ++i, source.polls = 0) {
+    clock.tick = i % 2 == 0 ? Duration(taken) : std::chrono::microseconds(1);  // sometimes it leaves the processor
+    source.finds = 2;
+    executor.sleep_until_event();
+    if (source.polls == 1) ++crowded;
+  }
+  EXPECT_LE(crowded, 5) << "16 waits, then 256, then 4096 pass between two of them, also if others find something";
+
+  clock.tick = std::chrono::microseconds(1);
+  for (int i = 0; i < 5'000; ++i, source.polls = 0) executor.sleep_until_event();
+  source.waits = 0;
+  for (int i = 0; i < 50; ++i, source.polls = 0) executor.sleep_until_event();
+  EXPECT_EQ(source.waits, 0) << "the other thread is gone";
+  executor.remove_source(source);
+}
+
+bool stay_on(int processor) {
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(static_cast<std::size_t>(processor), &one);
+  return pthread_setaffinity_np(pthread_self(), sizeof one, &one) == 0;
+}
+
+/// Finds what another thread has done.
+class AnsweredSource final : public PolledSource {
+ public:
+  std::size_t poll() override { return answered.load() == asked.load() ? 1 : 0; }
+  std::atomic<int> asked{0};
+  std::atomic<int> answered{0};
+};
+
+void answer(AnsweredSource& source, int last) {
+  for (int i = 1; i <= last; ++i) {
+    source.asked.wait(i - 1);
+    source.answered.store(i);
+    source.answered.notify_one();
+  }
+}
+
+/// As a server does that was woken on the processor where its client polls. The clock ticks when it is read. So a poll
+/// that gives nobody the processor ends after some microseconds.
+TEST(ExecutorSpin, AnotherThreadOfTheProcessorAnswersWhileItPolls) {
+  constexpr int kAsked = 100;
+  const int processor = sched_getcpu();
+  AnsweredSource source;
+  std::thread client([&] {
+    ASSERT_TRUE(stay_on(processor));
+    std::thread server([&] { answer(source, kAsked); });  // stays there, too
+    TickingClock clock;
+    Executor executor(clock, {nullptr, std::chrono::microseconds(100)});
+    executor.add_source(source);
+    for (int i = 1; i <= kAsked; ++i) {
+      source.asked.store(i);
+      source.asked.notify_one();
+      executor.sleep_until_event();
+      source.answered.wait(i - 1);
+    }
+    executor.remove_source(source);
+    server.join();
+  });
+  client.join();
+  EXPECT_LT(source.waits, kAsked / 2);
 }
 
 }  // namespace
