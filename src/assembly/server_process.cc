@@ -96,6 +96,13 @@ Error cannot_listen(Error error, const std::string& url, ServerId server) {
   }
 }
 
+/// Several meta servers send each other every change. On a machine with few processors, or on idle ones, most of the
+/// time of a change is that of the wakes in between (bench/results/2026-11-29-ha.md).
+Duration busy_poll(const config::FileSystemConfig& config, const config::ServerConfig& self) {
+  const bool replicates = self.roles.meta && !config.meta.coordinator.empty();
+  return std::max(config.network.server_busy_poll, replicates ? config.meta.busy_poll : Duration(0));
+}
+
 }  // namespace
 
 ServerProcess::ServerProcess(config::LoadedConfig loaded, const ServerSettings& settings)
@@ -103,7 +110,7 @@ ServerProcess::ServerProcess(config::LoadedConfig loaded, const ServerSettings& 
       config_text_(std::move(loaded.text)),
       self_(*config_.find_server(settings.server)),
       format_(settings.format || self_.trove == config::TroveKind::kMemory),
-      executor_(clock_, {nullptr, config_.network.server_busy_poll}) {}
+      executor_(clock_, {nullptr, busy_poll(config_, self_)}) {}
 
 Result<std::unique_ptr<ServerProcess>> ServerProcess::open(const ServerSettings& settings) {
   SPATE_TRY(auto loaded, config::load_file(settings.config_file, settings.overrides));

@@ -84,6 +84,8 @@ struct MetaConfig {
   /// With fewer meta servers that hold everything, changes wait; 1..5, at most the number of meta servers. The group's
   /// record gets it when it is made.
   std::uint32_t min_copies = 1;
+  /// NetworkConfig::server_busy_poll of several meta servers, unless that is longer; 0..10 ms.
+  Duration busy_poll = std::chrono::microseconds(100);
   /// Folder with ca.pem, cert.pem and key.pem: needed if the URLs begin with https://, which all of them do then.
   std::string coordinator_tls;
   friend bool operator==(const MetaConfig&, const MetaConfig&) = default;

@@ -103,4 +103,10 @@ Key server_row(Key key) {
   return item_row<&FileSystemConfig::servers, kMember>(key);
 }
 
+using Config = FileSystemConfig;
+inline constexpr std::uint64_t kMaxText = 4096;  // characters of a value
+
+/// The keys of block exports.
+std::vector<Key> block_rows();
+
 }  // namespace spate::config

@@ -11,8 +11,6 @@
 namespace spate::config {
 namespace {
 
-using Config = FileSystemConfig;
-constexpr std::uint64_t kMaxText = 4096;
 constexpr const char* kAuthWords = "key|none|tls|munge";
 constexpr std::uint64_t kKiB = 1ULL << 10U;
 constexpr std::uint64_t kMiB = 1ULL << 20U;
@@ -172,6 +170,11 @@ std::vector<Key> plain_rows() {
           {"meta", "min_copies", Type::kCount,
            "With fewer complete meta servers, changes of names wait. `spate coord min` changes it for a file system.",
            "", 1, kMostMetaServers}),
+      row<&Config::meta, &MetaConfig::busy_poll>(
+          {"meta", "busy_poll", Type::kDuration,
+           "network.server_busy_poll for several meta servers, which wait for each other's answers in each change. If "
+           "both are set, the longer time counts.",
+           "", 0, 10 * kMs}),
       row<&Config::meta, &MetaConfig::coordinator_tls>(
           {"meta", "coordinator_tls", Type::kPath,
            "For https://: a folder with ca.pem, cert.pem and key.pem, by which etcd and the meta servers prove to each "
@@ -339,44 +342,6 @@ std::vector<Key> server_rows() {
                                         "How the server drives its storage. auto: by io_uring where the kernel allows "
                                         "it, else by a thread pool. mem: in memory only, so that nothing is kept.",
                                         "auto|uring|pool|mem"}),
-  };
-}
-
-std::vector<Key> block_rows() {
-  return {
-      row<&Config::block, &BlockConfig::addresses>(
-          {"block", "addresses", Type::kTextList,
-           "Where they listen by TCP. An address that other machines can reach needs TLS, or insecure.", "", 0, 16}),
-      row<&Config::block, &BlockConfig::port>({"block", "port", Type::kCount, "The TCP port.", "", 1, 65535}),
-      row<&Config::block, &BlockConfig::unix_path>(
-          {"block", "unix", Type::kPath,
-           "A Unix socket at which they listen, too, for the server's own user. Empty: none.", "", 0, 107}),
-      row<&Config::block, &BlockConfig::tls>(
-          {"block", "tls", Type::kPath,
-           "Folder with server-cert.pem and server-key.pem. Clients by TCP must then use TLS. If the folder has "
-           "ca-cert.pem, they also need a certificate.",
-           "", 0, kMaxText}),
-      row<&Config::block, &BlockConfig::tls_psk>(
-          {"block", "tls_psk", Type::kPath,
-           "File of keys for TLS, with lines \"name:hex\". Only the server's user may be able to read it.", "", 0,
-           kMaxText}),
-      row<&Config::block, &BlockConfig::insecure>(
-          {"block", "insecure", Type::kChoice, "yes: other machines may connect without TLS.", "no|yes"}),
-      item_row<&Config::exports, &ExportConfig::name>(
-          {"exports", "name", Type::kText, "The name that clients ask for: nbd://host/NAME.", "", 1, 255, true}),
-      item_row<&Config::exports, &ExportConfig::source>(
-          {"exports", "source", Type::kText,
-           "Absolute path of a file or block device of the server's machine, or spate:/PATH.", "", 1, kMaxText, true}),
-      item_row<&Config::exports, &ExportConfig::server>(
-          {"exports", "server", Type::kCount, "The server that serves it. 0: each server that has the role block.", "",
-           0, kMaxServerId}),
-      item_row<&Config::exports, &ExportConfig::read_only>(
-          {"exports", "read_only", Type::kChoice, "yes: writes are refused.", "no|yes"}),
-      item_row<&Config::exports, &ExportConfig::allow>(
-          {"exports", "allow", Type::kTextList,
-           "Who may use it: addresses, networks (10.0.0.0/8), \"unix\", and with TLS cert:NAME and psk:NAME. Empty: "
-           "everybody who connects.",
-           "", 0, 256}),
   };
 }
 

@@ -25,6 +25,7 @@ TEST(Load, AGoodFileBecomesAValueWithDefaultsAndOrigins) {
   EXPECT_EQ(c.defaults, DefaultsConfig());
   EXPECT_EQ(c.meta.sync, std::chrono::milliseconds(100));
   EXPECT_EQ(c.network.server_busy_poll, Duration(0)) << "compute nodes serve, too";
+  EXPECT_EQ(c.meta.busy_poll, std::chrono::microseconds(100));
   ASSERT_EQ(c.servers.size(), 2U);
   EXPECT_EQ(c.servers[0].roles, (Roles{true, false}));
   EXPECT_EQ(c.servers[0].keyval, "/etc/spate/meta1");
