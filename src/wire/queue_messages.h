@@ -12,9 +12,9 @@ inline constexpr std::uint32_t kMostReserved = 4096;
 /// Most ranges that a session has at a time.
 inline constexpr std::size_t kMostRanges = 2;
 
-/// Sets handles aside for objects that the session will make by queued changes. No other object ever gets them. kBusy:
-/// the session has kMostRanges ranges already. A range ends with the use of its last handle, with the use of a handle
-/// of the later range, and with the session's epoch.
+/// Sets handles aside for objects that the session will make by queued changes. No other object ever gets them. If the
+/// session has kMostRanges ranges already, the answer is the later one again. A range ends with the use of its last
+/// handle, with the use of a handle of the later range, and with the session's epoch.
 struct ReserveHandlesRequest {
   static constexpr Op kOp = Op::kReserveHandles;
   static constexpr std::string_view kName = "reserve handles request";

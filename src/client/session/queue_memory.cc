@@ -219,6 +219,10 @@ void QueueMemory::drop_until(std::uint64_t number) {
 }
 
 bool QueueMemory::add_range(Range range) {
+  if (range.first + range.count <= header_.next_handle) return false;
+  for (const Range& kept : header_.ranges) {
+    if (kept.count != 0 && kept.first == range.first) return false;
+  }
   for (Range& place : header_.ranges) {
     if (place.count != 0) continue;
     place.first = range.first;

@@ -75,7 +75,7 @@ class QueueMemory {
   /// Removes all records up to this number. The server has made these changes, or has refused them.
   void drop_until(std::uint64_t number);
 
-  /// Keeps a range that the server has reserved. False: two are kept already.
+  /// Keeps a range that the server has reserved. False: it is kept already, was used, or two are kept.
   bool add_range(Range range);
   /// How many numbers are left.
   std::uint64_t handles_left() const;

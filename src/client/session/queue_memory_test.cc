@@ -116,6 +116,7 @@ TEST_F(QueueMemoryTest, HandlesAreTakenOnceAndInTheirOrder) {
   EXPECT_TRUE(first->add_range({100, 2}));
   EXPECT_TRUE(first->add_range({200, 3}));
   EXPECT_FALSE(first->add_range({300, 3}));
+  EXPECT_FALSE(first->add_range({200, 3})) << "the server has told it twice";
   EXPECT_EQ(first->handles_left(), 5U);
   EXPECT_EQ(first->take_handle(), Handle(100));
   EXPECT_EQ(first->take_handle(), Handle(101));

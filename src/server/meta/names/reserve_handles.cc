@@ -29,8 +29,12 @@ Outcome<wire::ReserveHandlesReply> reserve_handles(Operation& operation, const w
   QueueRecord record = found.value_or(QueueRecord());
   if (record.epoch != header.session_epoch) record.ranges.clear();  // nobody knows what the epoch before had left
   record.epoch = header.session_epoch;
-  if (record.ranges.size() == wire::kMostRanges)
-    co_return Error::told(Errc::kBusy, "reserve_handles: the session has handles enough");
+  if (record.ranges.size() == wire::kMostRanges) {
+    // The client may not have had the answer. Nothing has used the later range, or the earlier one would be gone.
+    const NumberRange& later = record.ranges.back();
+    const Handle first(std::uint64_t{core.options().shard} << 48U | later.begin);
+    co_return wire::ReserveHandlesReply{first, static_cast<std::uint32_t>(later.end - later.begin), record.last + 1};
+  }
   std::any& kept = operation.kept();  // the handles, for the next run
   if (!kept.has_value()) {
     SPATE_CO_TRY(kept, co_await core.new_handle(operation.call().stop, request.count));
