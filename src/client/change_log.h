@@ -41,6 +41,7 @@ class ChangeLog final : public LocalChanges {
   WallTime time(WallTime least) override;
   Handle take_handle() override;
   bool add(Change change) override;
+  bool takes_removals() const override { return takes_removals_.load(std::memory_order_relaxed); }
   bool changed_after(Handle object, std::uint64_t number) const override;
   const Credential& credential() const override;
 
@@ -63,6 +64,8 @@ class ChangeLog final : public LocalChanges {
   void begin(QueueMemory::Owner owner, std::uint64_t last = 0);
   /// The offset of the server's clock to the executor's.
   void set_clock_offset(std::int64_t ns);
+  /// Whether the server makes queued removals.
+  void take_removals(bool takes) { takes_removals_ = takes; }
   /// Whether handles were reserved in this epoch. The answer to that tells with which number its changes begin.
   bool knows_numbers() const;
   bool needs_handles() const;
@@ -108,6 +111,7 @@ class ChangeLog final : public LocalChanges {
   std::uint64_t added_ = 0;
 
   std::atomic<std::uint64_t> size_ = 0;
+  std::atomic<bool> takes_removals_ = false;
 };
 
 }  // namespace spate::client

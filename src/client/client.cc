@@ -276,6 +276,8 @@ job::Task<Result<void>> Client::unlink(NamePath where) {
   wire::UnlinkRequest request;
   request.where = std::move(where);
   const Limits limits = session().limits();
+  if (auto removed = cluster_.queued().answers().remove(request.where, wire::Op::kUnlink, 0))
+    co_return *std::move(removed);
   co_await send_gathered(request.where);
   auto done = co_await change(request, limits);
   co_return done;
@@ -284,6 +286,8 @@ job::Task<Result<void>> Client::unlink(NamePath where) {
 job::Task<Result<void>> Client::rmdir(NamePath where) {
   wire::RmdirRequest request;
   request.where = std::move(where);
+  if (auto removed = cluster_.queued().answers().remove(request.where, wire::Op::kRmdir, 0))
+    co_return *std::move(removed);
   auto done = co_await change(request, session().limits());
   co_return done;
 }

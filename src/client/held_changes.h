@@ -73,7 +73,7 @@ class HeldChanges final : public ChangesAfterData {
   bool close(Handle file) override;
   void end(Handle file) override;
 
-  bool any() const { return files() > 0; }
+  bool any() const override { return files() > 0; }
   std::uint64_t files() const { return count_.load(std::memory_order_acquire); }
   /// How many changes have ever waited.
   std::uint64_t held() const { return held_.load(std::memory_order_relaxed); }

@@ -35,13 +35,6 @@ std::optional<Result<Attributes>> QueuedChanges::set(wire::SetattrRequest reques
   return local_.set(std::move(request), request_id);
 }
 
-std::optional<Result<Attributes>> QueuedChanges::set_permissions(Handle object,
-                                                                 std::optional<std::uint32_t> permissions,
-                                                                 std::uint64_t request_id) {
-  if (!on()) return std::nullopt;
-  return local_.set_permissions(object, permissions, request_id);
-}
-
 bool QueuedChanges::write(const HeldChanges::Write& write) {
   if (!on()) return false;
   const std::uint64_t end = write.offset + write.bytes.size();
@@ -140,6 +133,7 @@ void QueuedChanges::session_changed() {
 
 void QueuedChanges::heard() {
   log_.set_clock_offset(session_.fs_time().ns - session_.executor().now().since_start.count());
+  log_.take_removals((session_.meta().features() & wire::kFeatureRemoves) != 0);
 }
 
 void QueuedChanges::delegated(Handle directory) {

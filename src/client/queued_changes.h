@@ -58,10 +58,8 @@ class QueuedChanges final : public SessionChanges {
   using NewObject = LocalAnswers::NewObject;
   std::optional<Result<Attributes>> make(const NewObject& made, std::uint64_t request_id);
   std::optional<Result<Attributes>> set(wire::SetattrRequest request, std::uint64_t request_id);
-  /// Sets an access control list that says what these permission bits say, as cp -a does with each file. Nothing:
-  /// removes a list that the object does not have, as it does with each directory.
-  std::optional<Result<Attributes>> set_permissions(Handle object, std::optional<std::uint32_t> permissions,
-                                                    std::uint64_t request_id);
+  /// Other changes that need nothing else from this object. Without memory it answers none.
+  LocalAnswers& answers() { return local_; }
   /// Keeps a write to a file that make() has opened until the server has made the file.
   bool write(const HeldChanges::Write& write);
   /// The open of a file that make() has opened.

@@ -24,6 +24,17 @@ bool refuses_for_good(Errc code) {
          code == Errc::kMessageTooBig;
 }
 
+/// Opens and closes for reading change nothing that is kept.
+bool only_reads(const std::vector<QueueMemory::Record>& records) {
+  for (const QueueMemory::Record& record : records) {
+    if (record.op == wire::Op::kOpen) continue;
+    if (record.op != wire::Op::kClose) return false;
+    const auto close = wire::decode_body<wire::CloseRequest>(record.body);
+    if (!close || close->rights != Rights::kRead || close->atime || close->mode) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 struct QueuedChanges::Batch {
@@ -122,7 +133,10 @@ void QueuedChanges::answered(const Batch& batch, const ChangeReply& reply) {
     if (record.op == wire::Op::kMkdir) answer.made_directories.insert(record.object);
   }
   const bool told = decoded && decoded->answers.size() == batch.records.size();
-  if (told && reply.lists != nullptr) {
+  const bool nothing = told && reply.lists != nullptr && reply.lists->touched.known && only_reads(batch.records);
+  if (nothing) {
+    // The leases are as before.
+  } else if (told && reply.lists != nullptr) {
     local_.end(answer, reply.lists->touched, reply.lists->granted);
   } else {
     local_.end(answer, wire::Touched(), wire::Granted());
@@ -156,7 +170,8 @@ void QueuedChanges::note_failure(const QueueMemory::Record& record, const Error&
   answers_.erase(record.object);
   failures_.keep(record.object, error);
   // The kept names and attributes of the directory are wrong.
-  if (record.makes) local_.forget(QueueMemory::made_at(record).start);
+  const Handle directory = QueueMemory::name_of(record).start;
+  if (directory) local_.forget(directory);
 }
 
 }  // namespace spate::client

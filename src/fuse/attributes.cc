@@ -165,7 +165,8 @@ std::optional<std::uint32_t> permissions_of(ByteView list) {
 bool set_permissions_queued(Mount& mount, Handle object, std::optional<std::uint32_t> permissions) {
   if (!mount.delegates || mount.copies != nullptr) return false;
   client::QueuedChanges& queued = mount.process.client().cluster().queued();
-  const auto done = queued.set_permissions(object, permissions, CurrentRequest::of_this_thread().request_id());
+  const auto done =
+      queued.answers().set_permissions(object, permissions, CurrentRequest::of_this_thread().request_id());
   return done.has_value() && done->has_value();
 }
 

@@ -120,9 +120,29 @@ void told_of_open(Mount& mount, const Attributes& attributes, const fuse_file_in
   }
 }
 
+/// Answers an open for reading that needs no server. False: it needs one.
+bool open_locally(Mount& mount, fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) {
+  const bool direct = mount.options.cache == CacheMode::kNone || (info->flags & O_DIRECT) != 0;
+  const auto opened = open_queued(mount, Handle(inode), direct, (info->flags & O_NOATIME) == 0);
+  if (!opened) return false;
+  const Attributes& attributes = opened->attributes;
+  info->fh = opened->number;
+  info->direct_io = direct;
+  client::Cluster& cluster = mount.process.client().cluster();
+  const bool moves_atime =
+      client::read_moves_atime(cluster, attributes) && (info->flags & O_NOATIME) == 0 && !mount.read_only->now();
+  const bool each_read = cluster.options().atime == client::Atime::kAlways;
+  info->keep_cache = mount.pages.opened_for_reading(attributes) && !(moves_atime && each_read);
+  if (info->keep_cache != 0 && moves_atime) drop_ends(mount, attributes);
+  const bool drops = info->keep_cache == 0;
+  told_of_open(mount, attributes, *info, drops, answer([&] { return reply_open(request, *info); }));
+  return true;
+}
+
 void open(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) {
   Mount& mount = this_mount();
   const std::uint8_t flags = open_flags(mount, info->flags & ~O_EXCL);
+  if (flags == wire::kOpenRead && open_locally(mount, request, inode, info)) return;
   const auto asked = static_cast<std::uint8_t>(flags | by_user(flags));
   const std::uint64_t request_id = CurrentRequest::of_this_thread().request_id();
   auto file = run(request, [&](client::Client& c) { return open_after_close(mount, c, inode, asked, request_id); });

@@ -87,11 +87,15 @@ void link(fuse_req_t request, fuse_ino_t inode, fuse_ino_t parent, const char* n
 }
 
 void unlink(fuse_req_t request, fuse_ino_t parent, const char* name) {
-  reply_done(request, change_names(request, [&](client::Client& c) { return c.unlink(child(parent, name)); }));
+  auto removed = remove_queued(this_mount(), child(parent, name), wire::Op::kUnlink);
+  if (!removed) removed = change_names(request, [&](client::Client& c) { return c.unlink(child(parent, name)); });
+  reply_done(request, *removed);
 }
 
 void rmdir(fuse_req_t request, fuse_ino_t parent, const char* name) {
-  reply_done(request, change_names(request, [&](client::Client& c) { return c.rmdir(child(parent, name)); }));
+  auto removed = remove_queued(this_mount(), child(parent, name), wire::Op::kRmdir);
+  if (!removed) removed = change_names(request, [&](client::Client& c) { return c.rmdir(child(parent, name)); });
+  reply_done(request, *removed);
 }
 
 static_assert(wire::kRenameNoReplace == 1 && wire::kRenameExchange == 2, "renameat2's own bits");

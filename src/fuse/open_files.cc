@@ -25,9 +25,11 @@ OpenFiles::OpenFiles(client::HandoverState& handover) : handover_(handover), las
 
 std::uint64_t OpenFiles::add(New opened) {
   auto file = std::make_shared<OpenFile>();
-  file->queued = opened.file == nullptr;
+  file->queued = opened.file == nullptr && !opened.known_later;
+  file->known_later = opened.known_later;
+  file->moves_atime = opened.moves_atime;
   file->flags = opened.open_flags;
-  file->handle = file->queued ? opened.queued : opened.file->handle();
+  file->handle = opened.file == nullptr ? opened.queued : opened.file->handle();
   file->direct = opened.direct;
   file->file = std::move(opened.file);
   const std::lock_guard lock(mutex_);
@@ -40,6 +42,7 @@ std::uint64_t OpenFiles::add(New opened) {
     record->open_flags = opened.open_flags;
     record->direct = opened.direct;
     if (file->file != nullptr) file->file->keep_in(*record);
+    if (file->known_later) record->reads_count = file->moves_atime;
     handover_.opens().publish(*record);
     file->record = record;
   } else {

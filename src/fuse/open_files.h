@@ -19,6 +19,7 @@ struct OpenFile {
   Handle handle;
   bool direct = false;                            // the kernel keeps no pages of it
   bool queued = false;                            // its creation was answered locally (fuse/queueing.h)
+  bool known_later = false;                       // the open was answered locally: the server learns of it later
   bool moves_atime = true;                        // not O_NOATIME
   std::uint8_t flags = 0;                         // if `queued`: the wire::OpenFlags of the open
   std::atomic<bool> tail_dropped = false;         // appends have had the kernel drop the pages at the file's end
@@ -45,11 +46,13 @@ class OpenFiles {
   explicit OpenFiles(client::HandoverState& handover);
 
   struct New {
-    std::unique_ptr<client::File> file;  // null: the creation of `queued` is
+    std::unique_ptr<client::File> file;  // null: the creation, or the open, of `queued` is
     Handle queued = {};
     std::uint8_t open_flags = 0;  // the wire::OpenFlags of its open
     bool direct = false;
     std::uint64_t request_id = 0;  // the request that opened it
+    bool known_later = false;      // the open of `queued` is, which existed
+    bool moves_atime = true;       // if `known_later`: not O_NOATIME
   };
   /// The number that the kernel sends with each request on this open.
   std::uint64_t add(New opened);

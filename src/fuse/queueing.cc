@@ -59,6 +59,35 @@ std::optional<Result<Attributes>> made_before(Mount& mount, fuse_req_t request, 
   return run(request, [&](client::Client& c) { return stat_at(c, node(call->object.value)); });
 }
 
+/// The record is there before the change: after a kill between the two, the kernel repeats the request, and the next
+/// process drops the record for it.
+std::optional<OpenedLocally> open_queued(Mount& mount, Handle file, bool direct, bool moves_atime) {
+  if (!mount.delegates || !changes_of(mount).answers().may_open(file)) return std::nullopt;
+  const std::uint64_t request_id = CurrentRequest::of_this_thread().request_id();
+  const std::uint64_t number = mount.files.add({nullptr, file, wire::kOpenRead, direct, request_id, true, moves_atime});
+  const auto open = mount.files.find(number);
+  const auto before = changes_of(mount).log().inherited_call(request_id);
+  std::optional<Attributes> attributes;
+  if (open->record != nullptr && before && before->op == wire::Op::kOpen) {
+    const auto kept = mount.process.client().kept_attributes(node(file.value));
+    if (kept && *kept) attributes = **kept;
+  } else if (open->record != nullptr) {
+    attributes = changes_of(mount).answers().open(file, request_id);
+  }
+  if (attributes) return OpenedLocally{number, *attributes};
+  std::ignore = mount.files.remove(number);
+  mount.files.forget(*open);
+  return std::nullopt;
+}
+
+std::optional<Result<void>> remove_queued(Mount& mount, const wire::NamePath& where, wire::Op op) {
+  if (!mount.delegates) return std::nullopt;
+  const std::uint64_t request_id = CurrentRequest::of_this_thread().request_id();
+  const auto before = changes_of(mount).log().inherited_call(request_id);
+  if (before && before->op == op) return Result<void>();
+  return changes_of(mount).answers().remove(where, op, request_id);
+}
+
 std::optional<Result<fuse_entry_param>> create_queued(Mount& mount, fuse_req_t request, const QueuedCreate& create,
                                                       const wire::NewAttributes& attributes, fuse_file_info& info) {
   if (!mount.delegates) return std::nullopt;
@@ -93,9 +122,9 @@ Result<bool> write_queued(Mount& mount, fuse_req_t request, OpenFile& open, cons
 }
 
 bool close_queued(Mount& mount, std::uint64_t number, const std::shared_ptr<OpenFile>& open, std::uint64_t request_id) {
-  if (!open->queued || open->is_opened()) return false;
-  const bool waits =
-      changes_of(mount).held().when_closed(open->handle, [all = mount.shared_files, open] { all->forget(*open); });
+  if ((!open->queued && !open->known_later) || open->is_opened()) return false;
+  const bool waits = open->queued && changes_of(mount).held().when_closed(
+                                         open->handle, [all = mount.shared_files, open] { all->forget(*open); });
   if (!changes_of(mount).close(open->handle, client::rights_of(open->flags), request_id)) return false;
   std::ignore = mount.files.remove(number);
   if (!waits) return mount.files.forget(*open), true;

@@ -11,6 +11,15 @@ namespace spate::fuse {
 /// Answers the making of an object at once, and queues it. Nothing: the servers must be asked. `object`: what the
 /// function needs to know besides the name, where `object.where` is set by it.
 std::optional<Result<Attributes>> make_queued(Mount& mount, client::QueuedChanges::NewObject object);
+/// Opens a file for reading at once, and queues that. Its File is made when it is needed (open_file()). Nothing: the
+/// servers must be asked. `direct`: the kernel keeps no pages.
+struct OpenedLocally {
+  std::uint64_t number = 0;
+  Attributes attributes;
+};
+std::optional<OpenedLocally> open_queued(Mount& mount, Handle file, bool direct, bool moves_atime);
+/// Removes a name, with unlink or rmdir, at once, and queues that. Nothing: the servers must be asked.
+std::optional<Result<void>> remove_queued(Mount& mount, const wire::NamePath& where, wire::Op op);
 /// A create that the kernel asks for.
 struct QueuedCreate {
   wire::NamePath where;

@@ -31,13 +31,14 @@ enum Feature : std::uint64_t {
   kFeatureRacks = 256,       // knows racks in cluster maps, and in join_server
   kFeatureGathers = 512,     // the client may gather writes; others wait until it has sent them (docs/wire.md)
   kFeatureDelegates = 1024,  // the client may answer changes itself in directories delegated to it, and queues them
+  kFeatureRemoves = 2048,    // unlink, rmdir and open may be among the queued changes
 };
 /// The features of a client that caches attributes.
 constexpr std::uint64_t kLeaseFeatures = kFeatureLeases | kFeatureGrants | kFeatureLists;
 /// The features of a server of this version. A client asks for those that it uses.
 constexpr std::uint64_t kOurFeatures = kLeaseFeatures | kFeatureFlushes | kFeatureAllocates | kFeatureBatches |
                                        kFeatureCloses | kFeatureMirrors | kFeatureRacks | kFeatureGathers |
-                                       kFeatureDelegates;
+                                       kFeatureDelegates | kFeatureRemoves;
 
 enum class Priority : std::uint8_t { kControl = 0, kNormal = 1, kBackground = 2 };
 

@@ -37,14 +37,17 @@ struct ReserveHandlesReply {
 };
 
 /// The changes that may be queued: create of a regular file with kOpenExclusive, opened or not; mkdir; symlink;
-/// setattr; close.
+/// setattr; close; with the feature `removes`, unlink, rmdir, and open for reading by handle.
 constexpr bool queueable(Op op) {
   switch (op) {
     case Op::kCreate:
     case Op::kMkdir:
     case Op::kSymlink:
     case Op::kSetattr:
-    case Op::kClose: return true;
+    case Op::kClose:
+    case Op::kUnlink:
+    case Op::kRmdir:
+    case Op::kOpen: return true;
     default: return false;
   }
 }

@@ -58,6 +58,19 @@ class EarlyDataTest : public QueueingTest {
   static Bytes content(std::size_t number) { return Bytes(100 + number, static_cast<std::byte>(number + 1)); }
 };
 
+/// A crash of the client's machine must not take both a copy and what it was made from.
+TEST_F(EarlyDataTest, ARemovalWaitsForEarlyData) {
+  learn_room();
+  made(d_, "old");
+  file_with(d_, "copy", content(3), WallTime{5});
+  const auto remove = [&] { return queued().answers().remove({d_, "old", 0}, wire::Op::kUnlink, 0).has_value(); };
+  EXPECT_FALSE(remove()) << "the data of the copy were not sent";
+  EXPECT_OK(run(*a_, queued().send_all(a_->client().session().limits())));
+  EXPECT_TRUE(remove()) << "all data were sent";
+  EXPECT_ERRC(stat(*b_, "d/old"), Errc::kNotFound);
+  expect_file(*b_, "d/copy", content(3), WallTime{5});
+}
+
 /// The data of many files follow their creations, and the closes with the times follow the data.
 TEST_F(EarlyDataTest, DataDoNotWaitForTheCreation) {
   learn_room();

@@ -160,6 +160,63 @@ TEST_F(QueuedChangesTest, TheNextProcessSendsWhatIsLeft) {
   a_ = b_;
 }
 
+TEST_F(QueuedChangesTest, RemovalsAreAnsweredLocallyToo) {
+  asked_.clear();
+  const Handle sub = made(d_, "sub", FileType::kDirectory);
+  const Handle file = made(sub, "f", FileType::kRegular, wire::kOpenWrite);
+  made(sub, "link", FileType::kSymlink);
+  const auto remove = [&](Handle directory, const std::string& name, wire::Op op) {
+    return queued().answers().remove({directory, name, 0}, op, 0).has_value();
+  };
+  EXPECT_FALSE(remove(sub, "f", wire::Op::kUnlink)) << "it is open for writing";
+  EXPECT_TRUE(queued().close(file, Rights::kWrite, 0)) << "nothing was written";
+  EXPECT_FALSE(remove(d_, "sub", wire::Op::kRmdir)) << "it has entries";
+  EXPECT_FALSE(remove(d_, "sub", wire::Op::kUnlink)) << "it is a directory";
+  EXPECT_FALSE(remove(sub, "f", wire::Op::kRmdir)) << "it is a file";
+  EXPECT_FALSE(remove(sub, "none", wire::Op::kUnlink)) << "nothing is there";
+  EXPECT_TRUE(remove(sub, "f", wire::Op::kUnlink)) << "it has one name";
+  EXPECT_TRUE(remove(sub, "link", wire::Op::kUnlink)) << "it has one name";
+  EXPECT_ERRC(stat(*a_, "d/sub/f"), Errc::kNotFound);
+  made(sub, "f");  // the name is free
+  EXPECT_TRUE(remove(sub, "f", wire::Op::kUnlink)) << "it has one name";
+  EXPECT_TRUE(remove(d_, "sub", wire::Op::kRmdir)) << "it is empty";
+  EXPECT_ERRC(stat(*a_, "d/sub"), Errc::kNotFound);
+  const Attributes here = run(*a_, a_->client().lookup(path_from_root("d", false))).value().attributes;
+  EXPECT_EQ(asked_[wire::Op::kQueuedChanges] + asked_[wire::Op::kUnlink] + asked_[wire::Op::kRmdir], 0U);
+  EXPECT_EQ(text(run(*b_, b_->client().lookup(path_from_root("d", false))).value().attributes), text(here));
+  EXPECT_EQ(here.size, 0U);
+  EXPECT_EQ(queued().counters().lost, 0U);
+}
+
+TEST_F(QueuedChangesTest, OpensForReadingAreAnsweredLocally) {
+  const Handle file = made(d_, "f", FileType::kRegular, wire::kOpenWrite);
+  client::LocalAnswers& answers = queued().answers();
+  EXPECT_FALSE(answers.open(file, 0).has_value()) << "it is being written";
+  EXPECT_FALSE(answers.open(d_, 0).has_value()) << "it is a directory";
+  EXPECT_TRUE(queued().close(file, Rights::kWrite, 0)) << "nothing was written";
+  EXPECT_OK(run(*a_, queued().send_all(a_->client().session().limits())));
+  asked_.clear();
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_TRUE(answers.open(file, 0).has_value()) << i;
+    if (i > 0) EXPECT_TRUE(queued().close(file, Rights::kRead, 0)) << i;
+  }
+  world_.run_for(seconds(1));
+  EXPECT_TRUE(answers.open(file, 0).has_value()) << "the answer to opens takes no delegation";
+  EXPECT_TRUE(queued().close(file, Rights::kRead, 0)) << "the answer to opens takes no delegation";
+  EXPECT_EQ(asked_[wire::Op::kOpen] + asked_[wire::Op::kClose], 0U);
+  EXPECT_OK(run(*b_, b_->client().unlink(path_from_root("d/f"))));
+  EXPECT_EQ(run(*a_, a_->client().stat({file, "", 0})).value().attributes.link_count, 0U) << "it is open here";
+  EXPECT_FALSE(queued().close(file, Rights::kRead, 0)) << "after the recall";
+}
+
+TEST_F(QueuedChangesTest, AFileWithAnotherNameIsRemovedByTheServer) {
+  made(d_, "f");
+  EXPECT_OK(run(*a_, a_->client().link({d_, "f", 0}, path_from_root("other"))));
+  EXPECT_FALSE(queued().answers().remove({d_, "f", 0}, wire::Op::kUnlink, 0).has_value()) << "it has two names";
+  EXPECT_OK(run(*a_, a_->client().unlink({d_, "f", 0})));
+  EXPECT_EQ(stat(*b_, "other").value().link_count, 1U);
+}
+
 /// The device of the meta server is full when the changes arrive.
 TEST_F(QueuedChangesTest, AChangeThatTheServerRefusesHasNoEffectAndIsTold) {
   bool& full = world_.disks(kMetaServer).records.faults.short_of_space;
@@ -209,10 +266,10 @@ TEST_F(QueuedChangesTest, AChangeThatTheServerRefusesHasNoEffectAndIsTold) {
 /// A list that says no more than a mode is a chmod, as long as no request has given the object another list.
 TEST_F(QueuedChangesTest, AShortAccessListIsAMode) {
   const Handle file = made(d_, "f", FileType::kRegular, kReadWrite);
-  const auto set = queued().set_permissions(file, 0640, 0);
+  const auto set = queued().answers().set_permissions(file, 0640, 0);
   ASSERT_TRUE(set.has_value()) << "the server is asked";
   EXPECT_EQ((*set)->mode, 0640U);
-  const auto removed = queued().set_permissions(made(d_, "below", FileType::kDirectory), std::nullopt, 0);
+  const auto removed = queued().answers().set_permissions(made(d_, "below", FileType::kDirectory), std::nullopt, 0);
   ASSERT_TRUE(removed.has_value()) << "the server is asked to remove a list that is not there";
   EXPECT_EQ((*removed)->mode, 0644U) << "a mode has changed";
   EXPECT_EQ(stat(*b_, "d/f")->mode, 0640U);
@@ -222,7 +279,7 @@ TEST_F(QueuedChangesTest, AShortAccessListIsAMode) {
   list.where.start = other;
   list.name = "user.x";
   EXPECT_OK(run(*a_, a_->client().setxattr(list)));
-  EXPECT_FALSE(queued().set_permissions(other, 0640, 0).has_value()) << "it may have a list";
+  EXPECT_FALSE(queued().answers().set_permissions(other, 0640, 0).has_value()) << "it may have a list";
 }
 
 /// The client is silent until its session has ended. Its queue is lost then, is counted, and is not sent later.

@@ -117,7 +117,8 @@ class QueuedProgram : private QueueingClients {
       case 6: return make_file(parent, entry, node);
       case 7: return make_link(parent, entry, node);
       case 8: return set_mode(node);
-      case 9: return remove(parent, entry, node);
+      case 9:
+      case 12: return remove(parent, entry, node);
       case 10: return rename(parent, entry, node);
       case 11: return list(parent);
       default: return look(parent, entry, node);
@@ -272,8 +273,8 @@ class QueuedProgram : private QueueingClients {
     wire::SetattrRequest request;
     request.where.start = node->handle;
     request.mode = 0700 + static_cast<std::uint32_t>(below(64));
-    const auto list =
-        one_in(2) ? client().cluster().queued().set_permissions(node->handle, *request.mode, 0) : std::nullopt;
+    const auto list = one_in(2) ? client().cluster().queued().answers().set_permissions(node->handle, *request.mode, 0)
+                                : std::nullopt;
     const auto set = list ? *list : call_it(client().setattr(request));
     ASSERT_OK(set) << what_;
     node->mode = *request.mode;

@@ -132,6 +132,55 @@ def order():
     os.close(fd)
 
 
+def removed():
+    name, dots = fresh("removed")
+    for number in range(100):
+        make(f"{a}/{name}/f{number}")
+    os.mkdir(f"{a}/{name}/sub")
+    os.symlink("to", f"{a}/{name}/sub/link")
+    fd = os.open(f"{a}/{name}/f0", os.O_RDONLY)
+    before = queued()
+    for number in range(90):
+        os.unlink(f"{a}/{name}/f{number}")
+    os.unlink(f"{a}/{name}/sub/link")
+    os.rmdir(f"{a}/{name}/sub")
+    assert queued() >= before + 92, f"{queued() - before} removals were queued"
+    assert os.fstat(fd).st_nlink == 0, "a removed file has a name"
+    assert os.read(fd, 10) == b"", "an empty file has data"
+    os.close(fd)
+    make(f"{a}/{name}/f0")
+    has(name, 11 + dots)
+
+
+def opened():
+    name, _ = fresh("opened")
+    for number in range(50):
+        with open(f"{a}/{name}/f{number}", "wb") as file:
+            file.write(b"%d" % number * 100)
+    folder = os.open(f"{a}/{name}", os.O_RDONLY)
+    os.fsync(folder)
+    before = queued()
+    files = [os.open(f"{a}/{name}/f{number}", os.O_RDONLY) for number in range(50)]
+    assert queued() >= before + 50, f"{queued() - before} opens were queued"
+    for number in range(0, 50, 5):
+        os.unlink(f"{a}/{name}/f{number}")
+    os.kill(int(status("server")), signal.SIGKILL)
+    for number in range(1, 50, 5):
+        os.unlink(f"{b}/{name}/f{number}")
+    for number, fd in enumerate(files):
+        assert os.read(fd, 1000) == b"%d" % number * 100, f"file {number} has other data"
+        os.close(fd)
+    os.close(folder)
+    name, _ = fresh("closed")
+    make(f"{a}/{name}/f")
+    before = queued()
+    for _ in range(100):
+        os.close(os.open(f"{a}/{name}/f", os.O_RDONLY))
+    assert queued() >= before + 200, f"{queued() - before} opens and closes were queued"
+    os.unlink(f"{b}/{name}/f")  # nothing keeps it
+    assert not os.path.exists(f"{a}/{name}/f"), "it is still there"
+
+
 def with_full_queue(event, count=2000):
     """The meta server stands still while changes are queued and something happens."""
     name, dots = fresh("full")
@@ -142,6 +191,8 @@ def with_full_queue(event, count=2000):
             make(f"{a}/{name}/f{number}")
         for number in range(count if count > 3000 else 0):
             os.chmod(f"{a}/{name}/f{number}", 0o600)
+        for number in range(count - count // 4, count):
+            os.unlink(f"{a}/{name}/f{number}")
         assert int(status("queued_now")) >= count, status("queued_now")
         ended = event(server)
     finally:
@@ -151,7 +202,7 @@ def with_full_queue(event, count=2000):
             pass
     if ended:
         ended()
-    has(name, count + dots)
+    has(name, count - count // 4 + dots)
 
 
 def killed(_):
@@ -248,6 +299,8 @@ def with_data(event, count=20):
 seen()
 written()
 lists()
+removed()
+opened()
 order()
 with_full_queue(killed)
 with_full_queue(upgraded)

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # A mount with the option delegate answers changes in new directories itself. Other mounts see all of them, and no kill loses one or makes one twice.
 . "$(dirname "$0")/lib.sh"
+export SPATE_META_SESSION_LEASE='60 s'  # a quarter of it is the time for 12,000 changes while the meta server stands still
 "$spate" up -q --dir "$dir/fs" --io 2 --port "$port"
 mount_at a delegate,attr_cache=mount
 mount_at b

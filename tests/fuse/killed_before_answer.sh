@@ -34,13 +34,21 @@ def create(name):
     os.close(fd)
 
 
+def killed_during(call, name, text=""):
+    server = status("server")
+    with open(f"{root}/kill.new", "w") as file:
+        file.write(text)
+    os.rename(f"{root}/kill.new", f"{root}/kill")
+    call(name)
+    assert not os.path.exists(f"{root}/kill"), f"{name}: the process was not killed"
+    assert status("server") != server, f"{name}: the process was not killed"
+
+
 for number, make in enumerate((create, lambda name: os.mkdir(name, dir_fd=folder), lambda name: os.symlink("to", name, dir_fd=folder))):
     wanted.append(f"x{number}")
-    server = status("server")
-    open(f"{root}/kill", "w").close()
-    make(wanted[-1])
-    assert not os.path.exists(f"{root}/kill"), f"{wanted[-1]}: the process was not killed"
-    assert status("server") != server, f"{wanted[-1]}: the process was not killed"
+    killed_during(make, wanted[-1])
+os.mkdir("empty", dir_fd=folder)
+killed_during(lambda name: os.rmdir(name, dir_fd=folder), "empty", "answer without content")
 for path in f"{root}/a/d", f"{root}/b/d":
     assert sorted(os.listdir(path)) == sorted(wanted), os.listdir(path)
     with open(f"{path}/x0", "rb") as file:
@@ -49,5 +57,5 @@ for path in f"{root}/a/d", f"{root}/b/d":
 assert os.stat(f"{root}/b/d").st_nlink == 2 + len(wanted) - 2, os.stat(f"{root}/b/d")
 assert status("queued_changes_lost") == "0", status("queued_changes_lost")
 END
-equal "$(status a crashes)" 3
+equal "$(status a crashes)" 4
 "$spate" fsck > /dev/null

@@ -106,13 +106,6 @@ bool newer_known(const RecentEvents& events, const PendingChange& change, Handle
   });
 }
 
-/// If the object is a directory that the change has removed, copies of its names lead nowhere, as the names do: they
-/// may stay.
-void leave_copies_of_removed(CachedObjects& objects, const PendingChange& change, Handle object) {
-  CachedObject* const found = objects.find(object);
-  if (found != nullptr && change.removes_directory && holds(change.objects, object)) found->name_copies = {};
-}
-
 /// Forgets the object's attributes, unless a later change has renewed them. If only entries changed, the rights to look
 /// up names are as before.
 void forget_changed(CachedObjects& objects, Handle object, std::uint64_t order, bool entries_only) {
@@ -157,7 +150,7 @@ void AttributeCache::keep_changed(const PendingChange& change, const wire::Touch
     note(object, order);
     copies_.drop_attributes(object);
     if (!current) {
-      leave_copies_of_removed(objects_, change, object);
+      if (change.removes_directory && holds(change.objects, object)) objects_.removed(object);
       forget_changed(objects_, object, order, names_any_of(touched, object));
       continue;
     }

@@ -62,6 +62,14 @@ void CachedObjects::drop(Handle handle) {
   objects_.erase(found);
 }
 
+void CachedObjects::removed(Handle handle) {
+  CachedObject* const object = find(handle);
+  if (object == nullptr) return;
+  object->name_copies = {};
+  copies_.forget_attributes(handle);
+  drop(handle);
+}
+
 void CachedObjects::drop_all() {
   changes_.all_names_lost();
   copies_.drop_all_attributes();

@@ -83,6 +83,8 @@ class CachedObjects {
   /// Begins to keep the object, or keeps it longer, under a lease that ends at `until`.
   CachedObject& renewed(Handle handle, MonoTime until);
   void drop(Handle handle);
+  /// This client has removed the object. Copies of it lead nowhere, as it does, and may stay.
+  void removed(Handle handle);
   void drop_all();
 
   /// The end of the object's lease.

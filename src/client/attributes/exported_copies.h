@@ -37,6 +37,8 @@ class ExportedCopies {
   void drop_attributes(Handle object) {
     if (attributes_.erase(object) > 0) copies_->drop_attributes(object);
   }
+  /// The object is gone, and nobody asks for the copies.
+  void forget_attributes(Handle object) { attributes_.erase(object); }
   void drop_all_attributes() {
     for (const Handle object : attributes_) copies_->drop_attributes(object);
     attributes_.clear();

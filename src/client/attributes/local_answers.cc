@@ -5,13 +5,12 @@
 
 #include <algorithm>
 
-#include "model/defect.h"
-
 namespace spate::client {
 namespace {
 
 constexpr std::uint32_t kLending = 06000;  // setuid and setgid
 constexpr std::uint32_t kSticky = 01000;
+constexpr std::uint32_t kOwnerRead = 0400;
 constexpr std::uint32_t kOwnerWriteExecute = 0300;
 
 bool is_new_name(std::string_view name) {
@@ -70,69 +69,11 @@ bool for_the_server(const Credential& who, const Attributes& now, const wire::Se
   return moves && who.uid != 0;
 }
 
-template <typename Request>
-Bytes encoded(const Request& request) {
-  Bytes body;
-  wire::encode_body(request, body);
-  return body;
-}
-
-Bytes body_of(LocalAnswers::NewObject made) {
-  made.where.flags = 0;
-  switch (made.type) {
-    case FileType::kDirectory: {
-      wire::MkdirRequest request;
-      request.where = made.where;
-      request.attributes = made.attributes;
-      return encoded(request);
-    }
-    case FileType::kSymlink: {
-      wire::SymlinkRequest request;
-      request.where = made.where;
-      request.target = made.target;
-      request.attributes = made.attributes;
-      return encoded(request);
-    }
-    default: {
-      wire::CreateRequest request;
-      request.where = made.where;
-      request.attributes = made.attributes;
-      request.open_flags = static_cast<std::uint8_t>(made.open_flags | wire::kOpenExclusive);
-      return encoded(request);
-    }
-  }
-}
-
-/// The one change that follows the data of a file.
-struct CloseOrSet {
-  CloseOrSet(Handle handle, const ChangesAfterData::Held& file, const std::optional<wire::DataSummary>& data) {
-    if (file.closed) {
-      wire::CloseRequest request;
-      request.handle = handle;
-      request.rights = file.rights;
-      request.data = data;
-      request.atime = file.later.atime;
-      if (!planted(Defect::kDataTakesTimes)) request.mtime = file.later.mtime;
-      request.mode = file.later.mode;
-      op = wire::Op::kClose;
-      body = encoded(request);
-      return;
-    }
-    wire::SetattrRequest request;
-    request.where.start = handle;
-    request.atime = file.later.atime;
-    request.mtime = file.later.mtime;
-    request.mode = file.later.mode;
-    if (request.mtime) request.data = data;
-    body = encoded(request);
-  }
-  wire::Op op = wire::Op::kSetattr;
-  Bytes body;
-};
-
-wire::Op op_of(FileType type) {
-  if (type == FileType::kDirectory) return wire::Op::kMkdir;
-  return type == FileType::kSymlink ? wire::Op::kSymlink : wire::Op::kCreate;
+/// Whether the server would remove the object now, and nothing but the queue knows of it.
+bool is_removable(const CachedObject& object, wire::Op op) {
+  const Attributes& a = object.reply->attributes;
+  if (op == wire::Op::kRmdir) return a.type == FileType::kDirectory && object.complete && a.size == 0;
+  return a.type != FileType::kDirectory && a.link_count == 1 && a.size_known;
 }
 
 }  // namespace
@@ -168,7 +109,8 @@ std::optional<Result<Attributes>> LocalAnswers::make(const NewObject& made, std:
   attributes->ctime = attributes->btime = at;
   attributes->atime = made.attributes.atime.value_or(at);
   attributes->mtime = made.attributes.mtime.value_or(at);
-  if (!log_.add({op_of(made.type), attributes->handle, true, made.where.start, at, body_of(made), request_id}))
+  if (!log_.add(
+          {creation_op(made.type), attributes->handle, true, made.where.start, at, creation_of(made), request_id}))
     return std::nullopt;
   touch(parent, at);
   parent.mtime = at;
@@ -277,6 +219,59 @@ bool LocalAnswers::write(Handle file, std::uint64_t end, const std::function<boo
   return true;
 }
 
+std::optional<Result<void>> LocalAnswers::remove(const wire::NamePath& where, wire::Op op, std::uint64_t request_id) {
+  const std::lock_guard lock(cache_.mutex_);
+  CachedObject* const directory = delegated(where.start);
+  const std::string& name = where.path;
+  if (directory == nullptr || !is_new_name(name) || !log_.takes_removals() || after_data_.any()) return std::nullopt;
+  const auto found = directory->names.find(name);
+  if (found == directory->names.end() || cache_.changes_.touch(where.start, name)) return std::nullopt;
+  const Handle handle = found->second.object;
+  CachedObject* const object = delegated(handle);
+  Attributes& parent = directory->reply->attributes;
+  if (object == nullptr || !is_removable(*object, op) || !may_add(log_.credential(), parent)) return std::nullopt;
+  const WallTime at = log_.time(parent.mtime);
+  if (!log_.add({op, handle, false, where.start, at, removal_of(where, op), request_id})) return std::nullopt;
+  touch(parent, at);
+  parent.mtime = at;
+  --parent.size;
+  if (op == wire::Op::kRmdir) --parent.link_count;
+  directory->queued = true;
+  cache_.note(where.start, RecentEvents::kLocal);
+  cache_.objects_.forget_name(*directory, {where.start, name});
+  cache_.objects_.removed(handle);
+  cache_.note(handle, RecentEvents::kLocal);
+  ++cache_.counters_.local;
+  return Result<void>();
+}
+
+bool LocalAnswers::may_open(const CachedObject& object) const {
+  const Attributes& a = object.reply->attributes;
+  const Credential& who = log_.credential();
+  const bool may_read = who.uid == 0 || (who.uid == a.uid && (a.mode & kOwnerRead) != 0);
+  return a.type == FileType::kRegular && a.size_known && may_read && log_.takes_removals();
+}
+
+bool LocalAnswers::may_open(Handle file) {
+  const std::lock_guard lock(cache_.mutex_);
+  const CachedObject* const object = delegated(file);
+  return object != nullptr && may_open(*object);
+}
+
+std::optional<Attributes> LocalAnswers::open(Handle file, std::uint64_t request_id) {
+  const std::lock_guard lock(cache_.mutex_);
+  CachedObject* const object = delegated(file);
+  if (object == nullptr || !may_open(*object)) return std::nullopt;
+  const Attributes& a = object->reply->attributes;
+  wire::OpenRequest request;
+  request.where.start = file;
+  request.open_flags = wire::kOpenRead;
+  if (!log_.add({wire::Op::kOpen, file, false, Handle(), log_.time(a.ctime), encoded(request), request_id}))
+    return std::nullopt;
+  ++cache_.counters_.local;
+  return a;
+}
+
 bool LocalAnswers::close(const wire::CloseRequest& request, std::uint64_t request_id) {
   const std::lock_guard lock(cache_.mutex_);
   CachedObject* const object = delegated(request.handle);
@@ -310,7 +305,7 @@ bool LocalAnswers::add_later(Handle handle, const std::optional<wire::DataSummar
   if (!file) return true;
   const bool changes = file->set || file->closed;
   if (changes) {
-    CloseOrSet change(handle, *file, data);
+    AfterData change = after_data(handle, *file, data);
     const WallTime at = file->set ? file->later.at : log_.time(WallTime());
     if (!log_.add({change.op, handle, false, Handle(), at, std::move(change.body), 0, true})) return false;
   }

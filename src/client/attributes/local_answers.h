@@ -10,6 +10,7 @@
 
 #include "client/attributes/attribute_cache.h"
 #include "client/attributes/local_changes.h"
+#include "client/attributes/queued_bodies.h"
 
 namespace spate::client {
 
@@ -20,13 +21,7 @@ class LocalAnswers {
   LocalAnswers(AttributeCache& cache, LocalChanges& log, ChangesAfterData& after_data)
       : cache_(cache), log_(log), after_data_(after_data) {}
 
-  struct NewObject {
-    wire::NamePath where;
-    FileType type = FileType::kRegular;  // or a directory, or a symbolic link
-    wire::NewAttributes attributes;
-    std::string target;           // of a link
-    std::uint8_t open_flags = 0;  // of a file: the rights with which it is opened
-  };
+  using NewObject = ObjectToMake;
   // Nothing, or false: the server must be asked, once it has all changes of the log.
   std::optional<Result<Attributes>> make(const NewObject& made, std::uint64_t request_id);
   std::optional<Result<Attributes>> set(wire::SetattrRequest request, std::uint64_t request_id);
@@ -37,6 +32,13 @@ class LocalAnswers {
   /// A write up to `end` of a new file. `keep` keeps its bytes, or refuses them; it is called with the cache's lock
   /// held, with the time of the write.
   bool write(Handle file, std::uint64_t end, const std::function<bool(WallTime)>& keep);
+  /// Removes a name of a file or link that has no other one, or an empty directory. `where`: the directory, and the
+  /// name in it. Fails as the server would.
+  std::optional<Result<void>> remove(const wire::NamePath& where, wire::Op op, std::uint64_t request_id);
+  /// Whether open() may answer.
+  bool may_open(Handle file);
+  /// Opens a file for reading that nobody is writing. Returns its attributes.
+  std::optional<Attributes> open(Handle file, std::uint64_t request_id);
   /// Ends an open through which nothing was read, and nothing was written but what waits for the file's creation.
   bool close(const wire::CloseRequest& request, std::uint64_t request_id);
 
@@ -57,6 +59,7 @@ class LocalAnswers {
  private:
   // Call the following functions with the cache's lock held.
   CachedObject* delegated(Handle object);
+  bool may_open(const CachedObject& object) const;
   std::optional<Result<Attributes>> set_now(CachedObject& object, wire::SetattrRequest request,
                                             std::uint64_t request_id);
   std::optional<Result<Attributes>> set_later(CachedObject& object, const wire::SetattrRequest& request);

@@ -34,6 +34,8 @@ class LocalChanges {
   virtual Handle take_handle() = 0;
   /// False: there is no room, and nothing has changed.
   virtual bool add(Change change) = 0;
+  /// Whether the server makes queued removals.
+  virtual bool takes_removals() const = 0;
   /// Whether a change of the object with a number above `number` was added.
   virtual bool changed_after(Handle object, std::uint64_t number) const = 0;
   /// For whom the changes are made.
@@ -59,6 +61,8 @@ class ChangesAfterData {
   };
   virtual ~ChangesAfterData() = default;
   virtual bool has(Handle file) const = 0;
+  /// Whether data of any file wait.
+  virtual bool any() const = 0;
   /// Nothing: it is no such file.
   virtual std::optional<Held> find(Handle file) const = 0;
   // False: it is no such file, or nothing may wait any more.

@@ -81,6 +81,14 @@ job::Task<bool> CachedPages::opened(File& file) {
   co_return same;
 }
 
+bool CachedPages::opened_for_reading(const Attributes& now) {
+  const std::lock_guard lock(mutex_);
+  const auto before = find(now.handle);
+  const bool same = before && before->size == now.size && before->change_sum == now.change_sum;
+  if (before && !same) erase(now.handle);
+  return same;
+}
+
 /// Stores nothing while the file is open for writing, because the attributes of the open do not describe it then.
 void CachedPages::dropped(const Attributes& as_opened) {
   const std::lock_guard lock(mutex_);

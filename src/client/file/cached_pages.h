@@ -32,6 +32,8 @@ class CachedPages {
   /// Whether the pages of a file that was just opened may stay. If somebody may be writing the file, this asks the io
   /// servers, for a second at most. After false the caller drops the pages and then calls dropped().
   job::Task<bool> opened(File& file);
+  /// The same for an open for reading of a file that nobody is writing. `now`: its attributes.
+  bool opened_for_reading(const Attributes& now);
   /// The caller has dropped the pages because opened() demanded it. `as_opened`: the attributes that the open returned.
   void dropped(const Attributes& as_opened);
   /// Closes the file for a kernel that tells no program the result. If the pages have followed all changes, they agree

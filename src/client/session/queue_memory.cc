@@ -276,18 +276,20 @@ void QueueMemory::note_loss() { std::atomic_ref(header_.losses).fetch_add(1, std
 
 std::uint64_t QueueMemory::losses() const { return std::atomic_ref(header_.losses).load(std::memory_order_relaxed); }
 
-wire::NamePath QueueMemory::made_at(const Record& record) {
+wire::NamePath QueueMemory::name_of(const Record& record) {
   switch (record.op) {
     case wire::Op::kCreate: return where_of<wire::CreateRequest>(record.body);
     case wire::Op::kMkdir: return where_of<wire::MkdirRequest>(record.body);
     case wire::Op::kSymlink: return where_of<wire::SymlinkRequest>(record.body);
+    case wire::Op::kUnlink: return where_of<wire::UnlinkRequest>(record.body);
+    case wire::Op::kRmdir: return where_of<wire::RmdirRequest>(record.body);
     default: return {Handle(), {}, 0};
   }
 }
 
 std::string QueueMemory::text(const Record& record) {
   const std::string text = fmt::format("change={} inode={}", wire::op_name(record.op), record.object.value);
-  const wire::NamePath where = made_at(record);
+  const wire::NamePath where = name_of(record);
   if (!where.start) return text;
   return fmt::format("{} directory={} name={}", text, where.start.value,
                      escape_controls(fmt::format("{}", log::Quoted{where.path})));

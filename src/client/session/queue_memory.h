@@ -92,8 +92,8 @@ class QueueMemory {
   /// Counts changes that were lost or refused, in this process and all earlier ones.
   void note_loss();
   std::uint64_t losses() const;
-  /// The directory and the name that the record makes. No directory: it makes none.
-  static wire::NamePath made_at(const Record& record);
+  /// The directory and the name that the record makes or removes. No directory: it does neither.
+  static wire::NamePath name_of(const Record& record);
   /// Says for people what the record would have changed.
   static std::string text(const Record& record);
 

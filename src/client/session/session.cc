@@ -41,7 +41,9 @@ rpc::Identity identity_of(const Options& options) {
   identity.features = wire::kOurFeatures;
   if (!options.keep_attributes) identity.features &= ~wire::kLeaseFeatures;
   if (!options.keep_attributes || options.gather == nullptr) identity.features &= ~wire::kFeatureGathers;
-  if (!options.keep_attributes || options.queue == nullptr) identity.features &= ~wire::kFeatureDelegates;
+  if (!options.keep_attributes || options.queue == nullptr) {
+    identity.features &= ~(wire::kFeatureDelegates | wire::kFeatureRemoves);
+  }
   return identity;
 }
 

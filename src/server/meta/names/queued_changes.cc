@@ -24,6 +24,13 @@ Outcome<wire::CreateReply> create_queued(Operation& operation, const wire::Creat
   co_return made;
 }
 
+Outcome<wire::OpenReply> open_queued(Operation& operation, const wire::OpenRequest& request) {
+  const bool queueable = request.where.path.empty() && request.open_flags == wire::kOpenRead && !request.renew;
+  if (!queueable) co_return Error::told(Errc::kNotSupported, "only the open of a handle for reading is queued");
+  auto opened = co_await open(operation, request);
+  co_return opened;
+}
+
 /// `op` is queueable.
 Body queueable_body_of(wire::Op op) {
   switch (op) {
@@ -31,13 +38,16 @@ Body queueable_body_of(wire::Op op) {
     case wire::Op::kMkdir: return &encoded_body<wire::MkdirRequest, &mkdir>;
     case wire::Op::kSymlink: return &encoded_body<wire::SymlinkRequest, &symlink>;
     case wire::Op::kSetattr: return &encoded_body<wire::SetattrRequest, &setattr>;
+    case wire::Op::kUnlink: return &encoded_body<wire::UnlinkRequest, &unlink>;
+    case wire::Op::kRmdir: return &encoded_body<wire::RmdirRequest, &rmdir>;
+    case wire::Op::kOpen: return &encoded_body<wire::OpenRequest, &open_queued>;
     default: break;
   }
   constexpr Outcome<wire::CloseReply> (*kClose)(Operation&, const wire::CloseRequest&) = &close;
   return &encoded_body<wire::CloseRequest, kClose>;
 }
 
-bool makes_object(wire::Op op) { return op != wire::Op::kSetattr && op != wire::Op::kClose; }
+bool makes_object(wire::Op op) { return op == wire::Op::kCreate || op == wire::Op::kMkdir || op == wire::Op::kSymlink; }
 
 /// Room for the name that the change touches, and for an answer without a body.
 std::size_t room_of(const wire::QueuedChange& change) { return 4 * kFieldsRoom + change.body.size(); }

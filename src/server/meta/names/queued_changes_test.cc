@@ -195,8 +195,9 @@ TEST_F(MetaQueues, AFailedChangeCountsNoObject) {
 }
 
 TEST_F(MetaQueues, OnlyTheListedChangesAreQueued) {
-  wire::UnlinkRequest unlink;
-  unlink.where = at("f");
+  wire::RenameRequest rename;
+  rename.from = at("f");
+  rename.to = at("g");
   wire::CreateRequest fifo = create_request(kRootHandle, "fifo");
   fifo.type = FileType::kFifo;
   const auto with = [&](std::uint8_t flags) { return create(q, kRootHandle, "x", flags); };
@@ -207,7 +208,7 @@ TEST_F(MetaQueues, OnlyTheListedChangesAreQueued) {
   strange.op = static_cast<wire::Op>(9999);
   const auto nested = change(wire::QueuedChangesRequest{q.next, {}});
   const auto reply = send(
-      q, {change(unlink), change(fifo, take(q)), with(0), with(kRW), with(wire::kOpenExclusive | wire::kOpenTruncate),
+      q, {change(rename), change(fifo, take(q)), with(0), with(kRW), with(wire::kOpenExclusive | wire::kOpenTruncate),
           with(kRW | wire::kOpenTemporary), garbage, strange, nested});
   EXPECT_THAT(statuses(reply), ElementsAre(Errc::kNotSupported, Errc::kNotSupported, Errc::kNotSupported,
                                            Errc::kNotSupported, Errc::kNotSupported, Errc::kNotSupported,

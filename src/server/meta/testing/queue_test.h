@@ -81,6 +81,12 @@ class QueueTest : public MetaLeases {
     request.mode = mode;
     return change(request);
   }
+  wire::QueuedChange unlinking(Handle directory, std::string name) {
+    return change(wire::UnlinkRequest{in(directory, std::move(name))});
+  }
+  wire::QueuedChange directory_removal(Handle directory, std::string name) {
+    return change(wire::RmdirRequest{in(directory, std::move(name))});
+  }
   wire::QueuedChange close(Handle file, Rights rights) { return change(close_request(file, rights)); }
 
   /// Sends changes with these numbers.
