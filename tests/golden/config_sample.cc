@@ -11,7 +11,8 @@ config::FileSystemConfig sample_config() {
   config::FileSystemConfig c;
   c.fs = {kFs, "scratch-7", config::Auth::kKey, "/etc/spate/client.key", "/etc/spate/server.key"};
   c.defaults = {65536, 3};
-  c.meta = {milliseconds(250), seconds(45), {}, 1, {}};
+  c.meta.sync = milliseconds(250);
+  c.meta.session_lease = seconds(45);
   config::ServerConfig meta;
   meta.id = ServerId(1);
   meta.urls = {"tcp://meta-1:7400", "tcp://[fe80::1]:7400"};
