@@ -123,7 +123,7 @@ void told_of_open(Mount& mount, const Attributes& attributes, const fuse_file_in
 /// Answers an open for reading that needs no server. False: it needs one.
 bool open_locally(Mount& mount, fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) {
   const bool direct = mount.options.cache == CacheMode::kNone || (info->flags & O_DIRECT) != 0;
-  const auto opened = open_queued(mount, Handle(inode), direct, (info->flags & O_NOATIME) == 0);
+  const auto opened = open_queued(mount, request, Handle(inode), direct, (info->flags & O_NOATIME) == 0);
   if (!opened) return false;
   const Attributes& attributes = opened->attributes;
   info->fh = opened->number;

@@ -61,19 +61,16 @@ std::optional<Result<Attributes>> made_before(Mount& mount, fuse_req_t request, 
 
 /// The record is there before the change: after a kill between the two, the kernel repeats the request, and the next
 /// process drops the record for it.
-std::optional<OpenedLocally> open_queued(Mount& mount, Handle file, bool direct, bool moves_atime) {
-  if (!mount.delegates || !changes_of(mount).answers().may_open(file)) return std::nullopt;
+std::optional<OpenedLocally> open_queued(Mount& mount, fuse_req_t request, Handle file, bool direct, bool moves_atime) {
+  if (!mount.delegates) return std::nullopt;
+  const auto made = made_before(mount, request, wire::Op::kOpen);
+  if (!made && !changes_of(mount).answers().may_open(file)) return std::nullopt;
   const std::uint64_t request_id = CurrentRequest::of_this_thread().request_id();
   const std::uint64_t number = mount.files.add({nullptr, file, wire::kOpenRead, direct, request_id, true, moves_atime});
   const auto open = mount.files.find(number);
-  const auto before = changes_of(mount).log().inherited_call(request_id);
   std::optional<Attributes> attributes;
-  if (open->record != nullptr && before && before->op == wire::Op::kOpen) {
-    const auto kept = mount.process.client().kept_attributes(node(file.value));
-    if (kept && *kept) attributes = **kept;
-  } else if (open->record != nullptr) {
-    attributes = changes_of(mount).answers().open(file, request_id);
-  }
+  if (open->record != nullptr && made && *made) attributes = **made;
+  if (open->record != nullptr && !made) attributes = changes_of(mount).answers().open(file, request_id);
   if (attributes) return OpenedLocally{number, *attributes};
   std::ignore = mount.files.remove(number);
   mount.files.forget(*open);

@@ -17,7 +17,7 @@ struct OpenedLocally {
   std::uint64_t number = 0;
   Attributes attributes;
 };
-std::optional<OpenedLocally> open_queued(Mount& mount, Handle file, bool direct, bool moves_atime);
+std::optional<OpenedLocally> open_queued(Mount& mount, fuse_req_t request, Handle file, bool direct, bool moves_atime);
 /// Removes a name, with unlink or rmdir, at once, and queues that. Nothing: the servers must be asked.
 std::optional<Result<void>> remove_queued(Mount& mount, const wire::NamePath& where, wire::Op op);
 /// A create that the kernel asks for.
