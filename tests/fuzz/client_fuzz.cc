@@ -19,7 +19,7 @@ constexpr std::size_t kMaxCalls = 12;
 /// A holder of copies that drops them at once.
 class PromptCopies final : public client::Copies {
  public:
-  bool takes_names() const override { return true; }
+  Names takes_names() const override { return Names::kOfAll; }
   bool begin_attributes(Handle, MonoTime) override { return true; }
   void drop_attributes(Handle) override {}
   void drop_names() override {}
