@@ -302,9 +302,23 @@ void lseek(fuse_req_t request, fuse_ino_t, off_t offset, int whence, fuse_file_i
 }
 
 /// The kernel has written its dirty pages of both ranges. Afterwards it drops the pages of the second range.
-void copy_file_range(fuse_req_t request, fuse_ino_t, off_t from, fuse_file_info* from_info, fuse_ino_t to_inode,
-                     off_t to, fuse_file_info* to_info, std::size_t size, int flags) {
+/// Whether the kernel should copy by its pages, as it does after EXDEV: the file is small, and the creation of the
+/// target is queued, so that nothing waits.
+bool pays_by_pages(const Mount& mount, fuse_ino_t from, const fuse_file_info& to) {
+  constexpr std::uint64_t kSmall = 64 * 1024;  // what the kernel copies at once
+  const auto target = mount.files.find(to.fh);
+  if (!mount.gathers || target == nullptr || !target->queued || target->is_opened()) return false;
+  const auto kept = mount.process.client().kept_attributes(node(from));
+  return kept && *kept && (*kept)->size <= kSmall;
+}
+
+void copy_file_range(fuse_req_t request, fuse_ino_t from_inode, off_t from, fuse_file_info* from_info,
+                     fuse_ino_t to_inode, off_t to, fuse_file_info* to_info, std::size_t size, int flags) {
   Mount& mount = this_mount();
+  if (pays_by_pages(mount, from_inode, *to_info)) {
+    answer([&] { return fuse_reply_err(request, EXDEV); });
+    return;
+  }
   const auto source = open_file(request, from_info->fh);
   if (!source) return reply_error(request, source.error());
   const auto target = open_file(request, to_info->fh);
