@@ -20,7 +20,7 @@ ChangeLog::ChangeLog(Session& session, QueueMemory* memory) : session_(session),
   if (memory_ == nullptr) return;
   size_ = memory_->size();
   for (const QueueMemory::Record& record : memory_->after(0, ~std::size_t{0}, ~std::size_t{0})) {
-    last_changes_[record.object] = record.number;
+    note(record.op, record.object, record.number);
     last_time_ = std::max(last_time_, record.at);
     if (record.op == wire::Op::kClose) closed_before_.insert(record.object);
   }
@@ -51,7 +51,7 @@ bool ChangeLog::add(Change change) {
     record.body = std::move(change.body);
     const std::uint64_t number = memory_->append(record);
     if (number == 0) return false;
-    last_changes_[change.object] = number;
+    note(change.op, change.object, number);
     if (change.directory) last_changes_[change.directory] = number;
     if (!oldest_) oldest_ = session_.executor().clock().now();
     const std::uint64_t size = ++size_;
@@ -75,7 +75,18 @@ const Credential& ChangeLog::credential() const { return session_.options().cred
 bool ChangeLog::has(Handle object) const {
   if (!any()) return false;
   const std::lock_guard lock(mutex_);
+  return last_changes_.contains(object) || last_opens_.contains(object);
+}
+
+bool ChangeLog::changes(Handle object) const {
+  if (!any()) return false;
+  const std::lock_guard lock(mutex_);
   return last_changes_.contains(object);
+}
+
+/// Call it with the lock held.
+void ChangeLog::note(wire::Op op, Handle object, std::uint64_t number) {
+  (op == wire::Op::kOpen ? last_opens_ : last_changes_)[object] = number;
 }
 
 std::uint64_t ChangeLog::last() const {
@@ -151,8 +162,10 @@ void ChangeLog::drop(const std::vector<QueueMemory::Record>& answered) {
   memory_->drop_until(last);
   size_ = memory_->size();
   for (const QueueMemory::Record& record : answered) {
-    const auto found = last_changes_.find(record.object);
-    if (found != last_changes_.end() && found->second <= last) last_changes_.erase(found);
+    for (auto* const numbers : {&last_changes_, &last_opens_}) {
+      const auto found = numbers->find(record.object);
+      if (found != numbers->end() && found->second <= last) numbers->erase(found);
+    }
   }
   if (memory_->size() == 0) last_changes_.clear();
 }
@@ -170,6 +183,7 @@ std::vector<QueueMemory::Record> ChangeLog::take_all() {
   memory_->drop_until(memory_->last());
   size_ = 0;
   last_changes_.clear();
+  last_opens_.clear();
   return records;
 }
 

@@ -47,8 +47,10 @@ class ChangeLog final : public LocalChanges {
 
   bool any() const { return size() > 0; }
   std::uint64_t size() const { return size_.load(std::memory_order_acquire); }
-  /// Whether a change of the object is here.
+  /// Whether a change of the object, or an open, is here.
   bool has(Handle object) const;
+  /// Whether a change of the object is.
+  bool changes(Handle object) const;
   std::uint64_t last() const;
   /// A call that an earlier process has answered itself, if its answer may not have reached the program.
   std::optional<QueueMemory::Call> inherited_call(std::uint64_t request_id) const;
@@ -94,6 +96,7 @@ class ChangeLog final : public LocalChanges {
   Counters counters() const;
 
  private:
+  void note(wire::Op op, Handle object, std::uint64_t number);
   bool numbered() const { return memory_->last() > 0 || memory_->handles_left() > 0; }
 
   Session& session_;
@@ -108,6 +111,7 @@ class ChangeLog final : public LocalChanges {
   bool called_ = false;  // the sender knows that there is something
   std::optional<MonoTime> oldest_;
   std::unordered_map<Handle, std::uint64_t> last_changes_;  // the number of the last change of an object
+  std::unordered_map<Handle, std::uint64_t> last_opens_;    // and of the last open
   std::uint64_t added_ = 0;
 
   std::atomic<std::uint64_t> size_ = 0;

@@ -112,6 +112,14 @@ bool Cluster::must_follow(wire::Op op, ByteView body) {
     default: return true;
   }
 }
+    case wire::Op::kGetxattr:
+    case wire::Op::kListxattr: {
+      // Both begin with the object, of which nothing else tells them anything.
+      wire::Reader reader(body);
+      wire::NamePath where;
+      reader(where);
+      return !where.path.empty() || queued_.log().changes(where.start) || queued_.held().has(where.start);
+    }
 
 job::Task<Result<void>> Cluster::send_queued(Limits limits) {
   auto sent = co_await queued_.send_all(limits);
