@@ -180,13 +180,18 @@ job::Task<Result<std::unique_ptr<File>>> Client::open(NamePath where, std::uint8
   co_return file;
 }
 
-job::Task<Result<std::unique_ptr<File>>> Client::open_again(HandoverState::Open& record) {
+/// An open that is known later counts once the server has it with the queue, and the close ends that one. So this does
+/// not wait for the queue, unless the mode has changed since.
+job::Task<Result<std::unique_ptr<File>>> Client::open_again(HandoverState::Open& record, bool known_later) {
   wire::OpenRequest request;
   request.where.start = record.handle;
+  request.open_flags = wire::kOpenRead | wire::kOpenUncounted;
+  const Limits limits = session().limits();
+  Result<wire::OpenReply> reply = Errc::kPermissionDenied;
+  if (known_later) reply = co_await ask_to_open(cluster_, request, limits);
   request.open_flags = record.open_flags & (wire::kOpenRead | wire::kOpenWrite | wire::kOpenByUser);
   request.renew = true;
-  const Limits limits = session().limits();
-  auto reply = co_await ask_to_open(cluster_, request, limits);
+  if (reply.code() == Errc::kPermissionDenied) reply = co_await ask_to_open(cluster_, request, limits);
   auto file = co_await opened(cluster_, std::move(reply), request.open_flags);
   if (file) (*file)->inherit(record);
   co_return file;

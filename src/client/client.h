@@ -68,8 +68,8 @@ class Client {
   /// File.
   job::Task<Result<std::unique_ptr<File>>> open(NamePath where, std::uint8_t open_flags);
   /// Takes over a file that an earlier process of this session opened and did not close
-  /// (client/session/handover_state.h).
-  job::Task<Result<std::unique_ptr<File>>> open_again(HandoverState::Open& record);
+  /// (client/session/handover_state.h). `known_later`: that LocalAnswers::open() has opened for reading.
+  job::Task<Result<std::unique_ptr<File>>> open_again(HandoverState::Open& record, bool known_later = false);
   /// Closes such a file without opening it again, or continues a close that the earlier process began. `on_ended`: as
   /// in File::close(); `record` must live until then.
   job::Task<Result<void>> close_inherited(const HandoverState::Open& record, UniqueFunction<void()> on_ended = {});

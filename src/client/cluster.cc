@@ -103,15 +103,15 @@ bool Cluster::must_follow(wire::Op op, ByteView body) {
       return queued_.log().has(file);
     }
     case wire::Op::kOpen: {
-      // Its begin as well. Data that wait for the file's creation need the open; other opens have sent them before.
+      // Its begin as well. Data that wait for the file's creation need the open; other opens have sent them before. The
+      // server has made a file whose open it learns of later (Client::open_again()).
       wire::Reader reader(body);
       wire::NamePath where;
-      reader(where);
+      std::uint8_t open_flags = 0;
+      reader(where, open_flags);
+      if (where.path.empty() && (open_flags & wire::kOpenUncounted) != 0) return false;
       return !(where.path.empty() && queued_.held().has(where.start));
     }
-    default: return true;
-  }
-}
     case wire::Op::kGetxattr:
     case wire::Op::kListxattr: {
       // Both begin with the object, of which nothing else tells them anything.
@@ -120,6 +120,9 @@ bool Cluster::must_follow(wire::Op op, ByteView body) {
       reader(where);
       return !where.path.empty() || queued_.log().changes(where.start) || queued_.held().has(where.start);
     }
+    default: return true;
+  }
+}
 
 job::Task<Result<void>> Cluster::send_queued(Limits limits) {
   auto sent = co_await queued_.send_all(limits);

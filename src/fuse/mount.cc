@@ -60,7 +60,8 @@ Result<std::shared_ptr<OpenFile>> open_file(fuse_req_t request, std::uint64_t nu
   if (open->file == nullptr && open->queued) {
     SPATE_TRY(open->file, run(request, [&](client::Client& c) { return open_created(mount, c, *open); }));
   } else if (open->file == nullptr) {
-    SPATE_TRY(open->file, run(request, [&](client::Client& c) { return c.open_again(*open->record); }));
+    const auto make = [&](client::Client& c) { return c.open_again(*open->record, open->known_later); };
+    SPATE_TRY(open->file, run(request, make));
   }
   return open;
 }

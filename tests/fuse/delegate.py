@@ -152,6 +152,15 @@ def removed():
     has(name, 11 + dots)
 
 
+def reads_without_sending(path, new):
+    """Whether a file is read while the creation of a new one is queued. A queue is also sent when it is a tenth of a second old."""
+    before = status("queued_requests")
+    make(new)
+    with open(path, "rb") as file:
+        assert file.read() == b"data", "the file has other data"
+    return int(status("queued_now")) > 0 and status("queued_requests") == before
+
+
 def opened():
     name, _ = fresh("opened")
     for number in range(50):
@@ -172,7 +181,10 @@ def opened():
         os.close(fd)
     os.close(folder)
     name, _ = fresh("closed")
-    make(f"{a}/{name}/f")
+    with open(f"{a}/{name}/f", "wb") as file:
+        file.write(b"data")
+        os.fsync(file.fileno())
+    assert any(reads_without_sending(f"{a}/{name}/f", f"{a}/{name}/new{number}") for number in range(20)), "a read sends the queue"
     before = queued()
     for _ in range(100):
         os.close(os.open(f"{a}/{name}/f", os.O_RDONLY))

@@ -249,7 +249,8 @@ bool LocalAnswers::may_open(const CachedObject& object) const {
   const Attributes& a = object.reply->attributes;
   const Credential& who = log_.credential();
   const bool may_read = who.uid == 0 || (who.uid == a.uid && (a.mode & kOwnerRead) != 0);
-  return a.type == FileType::kRegular && a.size_known && may_read && log_.takes_removals();
+  const bool is_made = object.reply->layout.has_value();  // at the server
+  return a.type == FileType::kRegular && is_made && a.size_known && may_read && log_.takes_removals();
 }
 
 bool LocalAnswers::may_open(Handle file) {

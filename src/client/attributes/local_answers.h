@@ -37,7 +37,7 @@ class LocalAnswers {
   std::optional<Result<void>> remove(const wire::NamePath& where, wire::Op op, std::uint64_t request_id);
   /// Whether open() may answer.
   bool may_open(Handle file);
-  /// Opens a file for reading that nobody is writing. Returns its attributes.
+  /// Opens a file for reading that the server has made, and nobody is writing. Returns its attributes.
   std::optional<Attributes> open(Handle file, std::uint64_t request_id);
   /// Ends an open through which nothing was read, and nothing was written but what waits for the file's creation.
   bool close(const wire::CloseRequest& request, std::uint64_t request_id);
