@@ -161,7 +161,7 @@ TEST_F(EarlyDataTest, EarlyDataOfARefusedCreationAreToldToBeLost) {
   bool& full = world_.disks(kMetaServer).records.faults.short_of_space;
   full = true;
   const Handle file = file_with(d_, "f", content(3), WallTime{7});
-  EXPECT_TRUE(run(*a_, queued().send_all_within(seconds(5))));
+  EXPECT_TRUE(run(*a_, queued().send_all_within(seconds(5)))) << "something was not sent";
   full = false;
   const auto failure = queued().failures().take(file);
   ASSERT_TRUE(failure.has_value());
@@ -181,7 +181,7 @@ TEST_F(EarlyDataTest, EarlyDataThatAreRefusedAreToldToBeLost) {
     for (auto& disk : world_.disks(ServerId(server)).targets)
       disk->faults().refuse(trove::BytestreamOp::kWrite, Errc::kNoSpace);
   }
-  EXPECT_TRUE(run(*a_, queued().send_all_within(seconds(20))));
+  EXPECT_TRUE(run(*a_, queued().send_all_within(seconds(20)))) << "something was not sent";
   const auto failure = queued().failures().take(closed);
   ASSERT_TRUE(failure.has_value());
   EXPECT_EQ(failure->code(), Errc::kNoSpace);

@@ -285,7 +285,7 @@ TEST_F(QueuedChangesTest, AShortAccessListIsAMode) {
 /// The client is silent until its session has ended. Its queue is lost then, is counted, and is not sent later.
 TEST_F(QueuedChangesTest, TheEndOfTheSessionLosesTheQueue) {
   const Handle kept = made(d_, "kept");
-  EXPECT_TRUE(run(*a_, queued().send_all_within(seconds(5))));
+  EXPECT_TRUE(run(*a_, queued().send_all_within(seconds(5)))) << "something was not sent";
   world_.fabric().links().partition(kMetaServer.value, a_->node(), true);
   const Handle lost = made(d_, "lost", FileType::kRegular, wire::kOpenWrite);
   made(d_, "lost too");
