@@ -152,7 +152,7 @@ job::Task<Result<void>> QueuedFiles::send_through(GatherMemory::Piece& piece, Fi
   }
 }
 
-/// What is kept of the file is lost.
+/// The data and the changes that wait here are lost.
 void QueuedFiles::fail(Waiting& file, const Error& error) {
   if (file.file == nullptr) {
     cluster_.gathered().note_loss(*file.piece, error);

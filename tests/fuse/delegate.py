@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """delegate.py SPATE A B FS: A is mounted with delegate, B without. FS is the folder of the file system."""
+import contextlib
 import itertools
 import os
 import signal
@@ -193,12 +194,23 @@ def opened():
     assert not os.path.exists(f"{a}/{name}/f"), "it is still there"
 
 
+@contextlib.contextmanager
+def standing_still(process):
+    os.kill(process, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        try:
+            os.kill(process, signal.SIGCONT)
+        except ProcessLookupError:
+            pass
+
+
 def with_full_queue(event, count=2000):
     """The meta server stands still while changes are queued and something happens."""
     name, dots = fresh("full")
     server = meta()
-    os.kill(server, signal.SIGSTOP)
-    try:
+    with standing_still(server):
         for number in range(count):
             make(f"{a}/{name}/f{number}")
         for number in range(count if count > 3000 else 0):
@@ -207,11 +219,6 @@ def with_full_queue(event, count=2000):
             os.unlink(f"{a}/{name}/f{number}")
         assert int(status("queued_now")) >= count, status("queued_now")
         ended = event(server)
-    finally:
-        try:
-            os.kill(server, signal.SIGCONT)
-        except ProcessLookupError:
-            pass
     if ended:
         ended()
     has(name, count - count // 4 + dots)
@@ -281,19 +288,13 @@ def with_data(event, count=20):
     warm_up()
     name, dots = fresh("data")
     server = meta()
-    os.kill(server, signal.SIGSTOP)
-    try:
+    with standing_still(server):
         for number in range(count):
             os.close(write_early(f"{a}/{name}/f{number}", number))
         left = os.open(f"{a}/{name}/left", os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o644)
         assert os.write(left, content(1)) == len(content(1)), "the write of the open file"
         assert int(status("queued_now")) >= 2 * count, status("queued_now")
         ended = event(server)
-    finally:
-        try:
-            os.kill(server, signal.SIGCONT)
-        except ProcessLookupError:
-            pass
     if ended:
         ended()
     for number in range(count):

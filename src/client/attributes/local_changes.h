@@ -46,7 +46,7 @@ class LocalChanges {
 /// (client/held_changes.h). Thread-safe.
 class ChangesAfterData {
  public:
-  /// What is set of a file when its data were sent.
+  /// The attributes that the file gets when its data were sent.
   struct Later {
     std::optional<std::uint32_t> mode;
     std::optional<WallTime> atime;
