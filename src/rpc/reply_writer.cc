@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "job/deadline.h"
+#include "log/fields.h"
 #include "log/log.h"
 
 namespace spate::rpc {
