@@ -14,6 +14,12 @@ constexpr std::uint64_t kFewHandles = wire::kMostReserved;
 /// Below the limit of one request of the network, with what surrounds the bodies.
 constexpr std::size_t kBatchBytes = std::size_t{160} << 10U;
 
+bool ends_writing(const QueueMemory::Record& record) {
+  if (record.op != wire::Op::kClose) return false;
+  const auto close = wire::decode_body<wire::CloseRequest>(record.body);
+  return close && allows(close->rights, Rights::kWrite);
+}
+
 }  // namespace
 
 ChangeLog::ChangeLog(Session& session, QueueMemory* memory) : session_(session), memory_(memory) {
@@ -22,7 +28,7 @@ ChangeLog::ChangeLog(Session& session, QueueMemory* memory) : session_(session),
   for (const QueueMemory::Record& record : memory_->after(0, ~std::size_t{0}, ~std::size_t{0})) {
     note(record.op, record.object, record.number);
     last_time_ = std::max(last_time_, record.at);
-    if (record.op == wire::Op::kClose) closed_before_.insert(record.object);
+    if (ends_writing(record)) closed_before_.insert(record.object);
   }
 }
 

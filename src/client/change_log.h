@@ -55,7 +55,7 @@ class ChangeLog final : public LocalChanges {
   /// A call that an earlier process has answered itself, if its answer may not have reached the program.
   std::optional<QueueMemory::Call> inherited_call(std::uint64_t request_id) const;
   void call_answered(std::uint64_t request_id);
-  /// Whether an earlier process has queued the close of the file.
+  /// Whether an earlier process has queued the close of the open through which it has written the file.
   bool closed_before(Handle file) const { return closed_before_.contains(file); }
   /// From now on nothing is added but what was answered before.
   void end();

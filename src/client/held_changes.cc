@@ -86,7 +86,7 @@ std::vector<HeldChanges::Fresh> HeldChanges::take_fresh() {
 
 // Changes.
 
-bool HeldChanges::when_closed(Handle file, UniqueFunction<void()> then) {
+bool HeldChanges::when_closed(Handle file, Then then) {
   if (!any()) return false;
   const std::lock_guard lock(mutex_);
   const auto found = files_.find(file);
@@ -95,11 +95,11 @@ bool HeldChanges::when_closed(Handle file, UniqueFunction<void()> then) {
   return true;
 }
 
-UniqueFunction<void()> HeldChanges::take_closed(Handle file) {
+HeldChanges::Then HeldChanges::take_closed(Handle file) {
   const std::lock_guard lock(mutex_);
   const auto found = closed_.find(file);
   if (found == closed_.end()) return {};
-  UniqueFunction<void()> then = std::move(found->second);
+  Then then = std::move(found->second);
   closed_.erase(found);
   return then;
 }

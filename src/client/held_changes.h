@@ -60,9 +60,16 @@ class HeldChanges final : public ChangesAfterData {
   };
   /// The files that keep() has begun with since the last call. They are here when their creation leaves the log.
   std::vector<Fresh> take_fresh();
+  /// What the datafiles of a closed file have. The bytes are there during the call.
+  struct Sent {
+    wire::DataSummary data;
+    ByteView bytes;
+  };
+  /// Null: not all data were sent, or nobody knows what the datafiles have.
+  using Then = UniqueFunction<void(const Sent* sent)>;
   /// `then` is for take_closed(), if close() ends the file's open. False: the file is not here.
-  bool when_closed(Handle file, UniqueFunction<void()> then);
-  UniqueFunction<void()> take_closed(Handle file);
+  bool when_closed(Handle file, Then then);
+  Then take_closed(Handle file);
   /// Nothing more may wait.
   void refuse();
 
@@ -82,7 +89,7 @@ class HeldChanges final : public ChangesAfterData {
   struct File {
     GatherMemory::Piece* piece = nullptr;
     bool sending = false;
-    UniqueFunction<void()> when_closed;
+    Then when_closed;
   };
   bool begin(const Write& write, WallTime now);
   GatherMemory::Later* later_of(Handle file);
@@ -95,7 +102,7 @@ class HeldChanges final : public ChangesAfterData {
   bool told_ = false;  // that the memory is half full
   std::unordered_map<Handle, File> files_;
   std::vector<Fresh> fresh_;
-  std::unordered_map<Handle, UniqueFunction<void()>> closed_;
+  std::unordered_map<Handle, Then> closed_;
 
   std::atomic<std::uint64_t> count_ = 0;  // of files_
   std::atomic<std::uint64_t> held_ = 0;

@@ -41,14 +41,15 @@ bool QueuedChanges::write(const HeldChanges::Write& write) {
   return local_.write(write.file.handle, end, [&](WallTime now) { return held_.keep(write, now); });
 }
 
-bool QueuedChanges::close(Handle file, Rights rights, std::uint64_t request_id) {
+bool QueuedChanges::close(const Close& close, std::uint64_t request_id) {
   if (!on()) return false;
   wire::CloseRequest request;
-  request.handle = file;
-  request.rights = rights;
-  if (allows(rights, Rights::kWrite)) request.data = wire::DataSummary();
-  if (!local_.close(request, request_id)) return false;
-  if (!held_.has(file) || log_.has(file)) return true;  // the answer to the creation sends the data
+  request.handle = close.file;
+  request.rights = close.rights;
+  if (allows(close.rights, Rights::kWrite)) request.data = wire::DataSummary();
+  if (close.read) request.atime = log_.time(WallTime());
+  if (!local_.close(request, request_id).has_value()) return false;
+  if (!held_.has(close.file) || log_.has(close.file)) return true;  // the answer to the creation sends the data
   session_.executor().post([this] {
     if (data_ != nullptr) data_->send_closed();
   });

@@ -62,8 +62,13 @@ class QueuedChanges final : public SessionChanges {
   LocalAnswers& answers() { return local_; }
   /// Keeps a write to a file that make() has opened until the server has made the file.
   bool write(const HeldChanges::Write& write);
-  /// The open of a file that make() has opened.
-  bool close(Handle file, Rights rights, std::uint64_t request_id);
+  /// The end of an open that make(), or answers(), has opened.
+  struct Close {
+    Handle file;
+    Rights rights = Rights::kNone;
+    bool read = false;  // now, and that sets atime
+  };
+  bool close(const Close& close, std::uint64_t request_id);
   /// Whether anything waits for the server's answer.
   bool any() const { return log_.any() || held_.any(); }
   ChangeLog& log() { return log_; }

@@ -24,13 +24,19 @@ bool refuses_for_good(Errc code) {
          code == Errc::kMessageTooBig;
 }
 
+/// The close of an open for reading. Nothing: it is another change.
+std::optional<wire::CloseRequest> close_of_reader(const QueueMemory::Record& record) {
+  if (record.op != wire::Op::kClose) return std::nullopt;
+  auto close = wire::decode_body<wire::CloseRequest>(record.body);
+  return close && close->rights == Rights::kRead ? std::optional(*std::move(close)) : std::nullopt;
+}
+
 /// Opens and closes for reading change nothing that is kept.
 bool only_reads(const std::vector<QueueMemory::Record>& records) {
   for (const QueueMemory::Record& record : records) {
     if (record.op == wire::Op::kOpen) continue;
-    if (record.op != wire::Op::kClose) return false;
-    const auto close = wire::decode_body<wire::CloseRequest>(record.body);
-    if (!close || close->rights != Rights::kRead || close->atime || close->mode) return false;
+    const auto close = close_of_reader(record);
+    if (!close || close->atime || close->mode) return false;
   }
   return true;
 }
@@ -150,6 +156,8 @@ void QueuedChanges::answered(const Batch& batch, const ChangeReply& reply) {
 }
 
 void QueuedChanges::note_answer(const QueueMemory::Record& record, wire::BatchedAnswer& answer) {
+  // A crash of the meta server's machine may take an open for reading. Nothing else is lost with it.
+  if (answer.status == Errc::kBadDescriptor && close_of_reader(record)) return;
   if (answer.status != Errc::kOk) {
     return note_failure(record, wire::error_of(answer.status, std::move(answer.context)));
   }

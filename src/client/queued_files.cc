@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "job/deadline.h"
+#include "log/fields.h"
 #include "log/log.h"
 #include "model/defect.h"
 
@@ -123,11 +124,12 @@ job::Task<void> QueuedFiles::send_now(Ptr file) {
   co_await cluster_.executor().yield();  // the limits of the call that needs this belong to that call
   const auto sent = co_await send_data(*file);
   if (!sent) fail(*file, sent.error());
+  if (sent && *sent) tell_sent(*file, **sent);
   end_piece(*file);
   if (file->closed) co_await leave(file);
 }
 
-job::Task<Result<void>> QueuedFiles::send_data(Waiting& file) {
+job::Task<Result<QueuedFiles::Sent>> QueuedFiles::send_data(Waiting& file) {
   const Limits limits = cluster_.session().limits(cluster_.queued().stop_token());
   SPATE_CO_TRY(file.file, co_await open_made(file.handle, file.open_flags, limits));
   if (file.record != nullptr) file.file->keep_in(*file.record);
@@ -136,7 +138,7 @@ job::Task<Result<void>> QueuedFiles::send_data(Waiting& file) {
 }
 
 /// No await lies between the change that is added and the return.
-job::Task<Result<void>> QueuedFiles::send_through(GatherMemory::Piece& piece, File& file) {
+job::Task<Result<QueuedFiles::Sent>> QueuedFiles::send_through(GatherMemory::Piece& piece, File& file) {
   if (planted(Defect::kCloseBeforeData)) {
     SPATE_CO_TRY(std::ignore, cluster_.queued().add_later(piece, std::nullopt));
     SPATE_CO_TRY(std::ignore, co_await cluster_.executor().sleep(std::chrono::milliseconds(200)));
@@ -147,7 +149,7 @@ job::Task<Result<void>> QueuedFiles::send_through(GatherMemory::Piece& piece, Fi
   const auto data = co_await file.written();
   for (;;) {
     SPATE_CO_TRY(const bool added, queued.add_later(piece, data));
-    if (added) co_return Result<void>();
+    if (added) co_return data;
     SPATE_CO_TRY(std::ignore, co_await queued.send_changes(cluster_.session().limits(queued.stop_token())));
   }
 }
@@ -163,6 +165,14 @@ void QueuedFiles::fail(Waiting& file, const Error& error) {
   file.failed = error;
   cluster_.queued().failures().keep(file.handle, error);
   cluster_.queued().held().end(file.handle);
+}
+
+/// If all bytes of the file are in the piece.
+void QueuedFiles::tell_sent(const Waiting& file, const wire::DataSummary& data) {
+  const GatherMemory::Piece& piece = *file.piece;
+  if (piece.later.closed == 0 || piece.offset != 0 || piece.size != data.size) return;
+  const HeldChanges::Sent sent{data, cluster_.gathered().memory()->bytes(piece)};
+  if (auto then = cluster_.queued().held().take_closed(file.handle)) then(&sent);
 }
 
 void QueuedFiles::end_piece(Waiting& file) {
@@ -186,7 +196,7 @@ void QueuedFiles::remove(Handle handle) {
   const auto found = files_.find(handle);
   const Ptr file = found->second;
   files_.erase(found);
-  if (auto then = cluster_.queued().held().take_closed(handle)) then();
+  if (auto then = cluster_.queued().held().take_closed(handle)) then(nullptr);
 }
 
 void QueuedFiles::send_closed() {
@@ -279,10 +289,10 @@ job::Task<Result<void>> QueuedFiles::take_over(GatherMemory::Piece& piece) {
 
 job::Task<Result<void>> QueuedFiles::take_over(GatherMemory::Piece& piece, File& file) {
   cluster_.queued().held().take_over(piece);
-  auto sent = co_await send_through(piece, file);
+  const auto sent = co_await send_through(piece, file);
   cluster_.queued().held().end(piece.handle);
   cluster_.gathered().memory()->give_back(piece);
-  co_return sent;
+  co_return sent ? Result<void>() : Result<void>(sent.error());
 }
 
 job::Task<void> QueuedFiles::stop() { co_await gate_.close(); }

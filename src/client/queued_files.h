@@ -56,12 +56,14 @@ class QueuedFiles final : public QueuedData {
   bool keep(const HeldChanges::Write& write);
   void begin_sending(const Ptr& file);
   job::Task<void> send_now(Ptr file);
-  job::Task<Result<void>> send_data(Waiting& file);
-  job::Task<Result<void>> send_through(GatherMemory::Piece& piece, File& file);
+  using Sent = std::optional<wire::DataSummary>;  // the state of the datafiles; nothing: it is not known
+  job::Task<Result<Sent>> send_data(Waiting& file);
+  job::Task<Result<Sent>> send_through(GatherMemory::Piece& piece, File& file);
   job::Task<Opened> open_made(Handle file, std::uint8_t open_flags, Limits limits);
   job::Task<Opened> take(Ptr file);
   job::Task<void> leave(Ptr file);
   void fail(Waiting& file, const Error& error);
+  void tell_sent(const Waiting& file, const wire::DataSummary& data);
   void end_piece(Waiting& file);
   void remove(Handle handle);
 

@@ -133,7 +133,7 @@ bool open_locally(Mount& mount, fuse_req_t request, fuse_ino_t inode, fuse_file_
       client::read_moves_atime(cluster, attributes) && (info->flags & O_NOATIME) == 0 && !mount.read_only->now();
   const bool each_read = cluster.options().atime == client::Atime::kAlways;
   info->keep_cache = mount.pages.opened_for_reading(attributes) && !(moves_atime && each_read);
-  if (info->keep_cache != 0 && moves_atime) drop_ends(mount, attributes);
+  if (info->keep_cache != 0 && moves_atime) opened->open->counts_as_read = true;
   const bool drops = info->keep_cache == 0;
   told_of_open(mount, attributes, *info, drops, answer([&] { return reply_open(request, *info); }));
   return true;
@@ -179,8 +179,24 @@ void create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode
   told_of_open(mount, attributes, *info, drops, answer([&] { return reply_create(request, entry, *info); }));
 }
 
+/// Answers a read of bytes that are kept here. False: there was no answer.
+bool read_kept(Mount& mount, fuse_req_t request, std::size_t size, std::uint64_t offset, const fuse_file_info& info) {
+  const auto open = mount.files.find(info.fh);
+  if (open == nullptr || !open->known_later || open->is_opened()) return false;
+  const auto now = kept_attributes(node(open->handle.value));
+  if (!now || !*now) return false;
+  std::array<std::byte, client::KeptTails::kPage> bytes{};
+  const auto got = mount.tails->read(**now, offset, MutableByteView(bytes).first(std::min(size, bytes.size())));
+  if (!got) return false;
+  const bool moves = open->moves_atime && !mount.read_only->now();
+  if (moves && client::read_moves_atime(mount.process.client().cluster(), **now)) open->counts_as_read = true;
+  answer([&] { return fuse_reply_buf(request, reinterpret_cast<const char*>(bytes.data()), *got); });
+  return true;
+}
+
 void read(fuse_req_t request, fuse_ino_t, std::size_t size, off_t offset, fuse_file_info* info) {
   thread_local Bytes memory;  // as large as the kernel's largest request
+  if (read_kept(this_mount(), request, size, static_cast<std::uint64_t>(offset), *info)) return;
   const auto open = open_file(request, info->fh);
   if (!open) return reply_error(request, open.error());
   if (memory.size() < size) memory.resize(size);
@@ -254,7 +270,10 @@ bool write_early(Mount& mount, fuse_req_t request, ByteView bytes, off_t offset,
   if (open == nullptr || appends(mount, info)) return false;
   const auto kept = write_queued(mount, request, *open, info, static_cast<std::uint64_t>(offset), bytes);
   if (kept && !*kept) return false;
-  if (open->direct || !kept || CurrentRequest::of_this_thread().abandoned()) mount.pages.spoil(open->handle);
+  if (open->direct || !kept || CurrentRequest::of_this_thread().abandoned()) {
+    open->pages_differ = true;
+    mount.pages.spoil(open->handle);
+  }
   if (!kept) return reply_error(request, kept.error()), true;
   answer([&] { return fuse_reply_write(request, bytes.size()); });
   return true;

@@ -3,10 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <mutex>
 
 #include "fuse/mount.h"
+#include "fuse/queueing.h"
 
 namespace spate::fuse {
 namespace {
@@ -33,12 +35,41 @@ void releasedir(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
   answer([&] { return fuse_reply_err(request, 0); });
 }
 
-Result<void> load(fuse_req_t request, fuse_ino_t inode, OpenDirectory& directory, std::uint64_t cookie) {
+Result<wire::ReaddirReply> page_after(fuse_req_t request, fuse_ino_t inode, std::uint64_t cookie) {
   wire::ReaddirRequest read;
   read.handle = Handle(inode);
   read.cookie = cookie;
-  SPATE_TRY(directory.page, run(request, [&](client::Client& c) { return c.readdir(read); }));
-  directory.page_begins = cookie;
+  return run(request, [&](client::Client& c) { return c.readdir(read); });
+}
+
+/// All entries by their local cookies, for a reader that has begun with these.
+Result<wire::ReaddirReply> all_by_local_cookie(fuse_req_t request, fuse_ino_t inode) {
+  wire::ReaddirReply all;
+  while (!all.end) {
+    SPATE_TRY(wire::ReaddirReply page, page_after(request, inode, all.entries.empty() ? 0 : all.entries.back().cookie));
+    all.end = page.end || page.entries.empty();
+    all.parent = page.parent;
+    std::move(page.entries.begin(), page.entries.end(), std::back_inserter(all.entries));
+  }
+  for (wire::DirectoryEntry& entry : all.entries) entry.cookie = client::local_cookie(entry.name);
+  const auto before = [](const auto& a, const auto& b) { return a.cookie < b.cookie; };
+  std::sort(all.entries.begin(), all.entries.end(), before);
+  return all;
+}
+
+/// A small cookie without a page is a local one, of an earlier process or from before a rewind.
+Result<void> load(fuse_req_t request, fuse_ino_t inode, OpenDirectory& directory, std::uint64_t cookie) {
+  const bool may_be_local = cookie < client::kLocalCookies && (!directory.loaded || directory.local);
+  auto local = may_be_local ? list_queued(this_mount(), Handle(inode)) : std::nullopt;
+  directory.local = local.has_value() || (may_be_local && cookie != 0);
+  if (local) {
+    directory.page = *std::move(local);
+  } else if (directory.local) {
+    SPATE_TRY(directory.page, all_by_local_cookie(request, inode));
+  } else {
+    SPATE_TRY(directory.page, page_after(request, inode, cookie));
+  }
+  directory.page_begins = directory.local ? 0 : cookie;
   directory.loaded = true;
   return {};
 }
@@ -48,6 +79,11 @@ std::optional<std::size_t> position(const OpenDirectory& directory, std::uint64_
   if (!directory.loaded) return std::nullopt;
   if (cookie == directory.page_begins) return 0;
   const auto& entries = directory.page.entries;
+  if (directory.local) {
+    const auto behind = [](std::uint64_t place, const auto& entry) { return place < entry.cookie; };
+    const auto next = std::upper_bound(entries.begin(), entries.end(), cookie, behind);
+    return static_cast<std::size_t>(next - entries.begin());
+  }
   const auto last = std::find_if(entries.rbegin(), entries.rend(), [&](const auto& e) { return e.cookie == cookie; });
   if (last == entries.rend()) return std::nullopt;
   const auto next = static_cast<std::size_t>(entries.rend() - last);
@@ -105,7 +141,7 @@ Result<void> add_entries(fuse_req_t request, fuse_ino_t inode, OpenDirectory& di
     auto first = position(directory, cookie);
     if (!first) {
       SPATE_TRY(std::ignore, load(request, inode, directory, cookie));
-      first = 0;
+      first = directory.local ? position(directory, cookie) : 0;
     }
     const wire::ReaddirReply& page = directory.page;
     if (!add_page(listing, page, *first) || page.end || page.entries.empty()) return {};

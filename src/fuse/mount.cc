@@ -24,15 +24,6 @@ fuse_lowlevel_ops make_operations() {
   return all;
 }
 
-/// The file of an open whose creation was queued, once the server has made it.
-job::Task<Result<std::unique_ptr<client::File>>> open_created(Mount& mount, client::Client& client, OpenFile& open) {
-  SPATE_CO_TRY(auto file, co_await client.queued_files().open(open.handle, open.flags));
-  if (!open.moves_atime) file->forget_reads();
-  if (open.record != nullptr) file->keep_in(*open.record);
-  if (mount.options.cache != CacheMode::kNone) std::ignore = co_await mount.pages.opened(*file);
-  co_return std::move(file);
-}
-
 bool worth_a_line(Errc code) {
   return code == Errc::kTimeout || code == Errc::kUnreachable || code == Errc::kConnectionLost ||
          code == Errc::kLostWrite || code == Errc::kCorrupt || code == Errc::kProtocol ||
@@ -51,6 +42,15 @@ wire::NamePath node(fuse_ino_t inode) { return wire::NamePath{Handle(inode), {},
 wire::NamePath child(fuse_ino_t parent, const char* name) { return wire::NamePath{Handle(parent), name, 0}; }
 
 struct stat to_stat(const Attributes& attributes) { return posix::to_stat(attributes, kPreferredBytes); }
+
+job::Task<Result<std::unique_ptr<client::File>>> open_created(Mount& mount, client::Client& client, OpenFile& open) {
+  SPATE_CO_TRY(auto file, co_await client.queued_files().open(open.handle, open.flags));
+  if (!open.moves_atime) file->forget_reads();
+  if (open.record != nullptr) file->keep_in(*open.record);
+  if (mount.options.cache != CacheMode::kNone) std::ignore = co_await mount.pages.opened(*file);
+  if (open.pages_differ) mount.pages.spoil(open.handle);
+  co_return std::move(file);
+}
 
 Result<std::shared_ptr<OpenFile>> open_file(fuse_req_t request, std::uint64_t number) {
   Mount& mount = this_mount();  // the executor may run on a thread that has had no request yet

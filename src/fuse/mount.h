@@ -11,6 +11,7 @@
 
 #include "assembly/client_process.h"
 #include "client/file/cached_pages.h"
+#include "client/file/kept_tails.h"
 #include "fuse/async_releases.h"
 #include "fuse/brief_copies.h"
 #include "fuse/closing_files.h"
@@ -44,7 +45,9 @@ struct Mount {
   std::shared_ptr<OpenFiles> shared_files = std::make_shared<OpenFiles>(handover);  // closes may outlive the mount
   OpenFiles& files = *shared_files;
   OpenDirectories directories{handover.first_number()};
-  client::CachedPages pages{handover.kept()};
+  std::shared_ptr<client::CachedPages> shared_pages = std::make_shared<client::CachedPages>(handover.kept());
+  client::CachedPages& pages = *shared_pages;
+  std::shared_ptr<client::KeptTails> tails = std::make_shared<client::KeptTails>(options.memory / 8);
   KernelLocks locks{process, handover};
   AsyncReleases releases{process.driver()};
   ClosingFiles closing{process.executor()};
@@ -84,6 +87,9 @@ void release_locks(Mount& mount, std::uint64_t open, Handle handle);
 
 /// The open file of a request. It is opened again if an earlier process of the mount opened it. kBadDescriptor.
 Result<std::shared_ptr<OpenFile>> open_file(fuse_req_t request, std::uint64_t number);
+
+/// The file of an open whose creation was queued, once the server has made it.
+job::Task<Result<std::unique_ptr<client::File>>> open_created(Mount& mount, client::Client& client, OpenFile& open);
 
 /// Ends an open whose result no program gets: its close(2) has returned, or its open(2) never will.
 void close_file(Mount& mount, std::uint64_t number);

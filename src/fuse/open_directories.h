@@ -12,11 +12,12 @@
 
 namespace spate::fuse {
 
-/// An open directory with the page that the servers sent last, which answers several of the kernel's small requests.
+/// An open directory with the page that came last, which answers several of the kernel's small requests.
 struct OpenDirectory {
   std::mutex mutex;
   std::uint64_t page_begins = 0;  // the cookie with which the page was requested
   bool loaded = false;
+  bool local = false;  // the page has all entries, by client::local_cookie()
   wire::ReaddirReply page;
 };
 

@@ -21,6 +21,8 @@ struct OpenFile {
   bool queued = false;                            // its creation was answered locally (fuse/queueing.h)
   bool known_later = false;                       // the open was answered locally: the server learns of it later
   bool moves_atime = true;                        // not O_NOATIME
+  std::atomic<bool> counts_as_read = false;       // its close sets atime, since the kernel reads its own pages
+  std::atomic<bool> pages_differ = false;         // if `queued`: the kernel's pages lack something of the data
   std::uint8_t flags = 0;                         // if `queued`: the wire::OpenFlags of the open
   std::atomic<bool> tail_dropped = false;         // appends have had the kernel drop the pages at the file's end
   client::HandoverState::Open* record = nullptr;  // null: a later process will not know it

@@ -43,6 +43,19 @@ std::uint8_t rights_to_queue(std::uint8_t flags) {
   return plain ? static_cast<std::uint8_t>(flags & kRights) : std::uint8_t{0};
 }
 
+/// The objects may outlive the mount.
+client::HeldChanges::Then when_closed(const Mount& mount, const std::shared_ptr<OpenFile>& open) {
+  const bool keeps = mount.options.cache != CacheMode::kNone;
+  return [keeps, files = mount.shared_files, pages = mount.shared_pages, tails = mount.tails,
+          open](const client::HeldChanges::Sent* sent) {
+    if (keeps && sent != nullptr && !open->pages_differ) {
+      pages->closed(open->handle, sent->data);
+      tails->keep(open->handle, sent->bytes, sent->data.change_sum);
+    }
+    files->forget(*open);
+  };
+}
+
 client::QueuedChanges& changes_of(const Mount& mount) { return mount.process.client().cluster().queued(); }
 
 }  // namespace
@@ -71,7 +84,7 @@ std::optional<OpenedLocally> open_queued(Mount& mount, fuse_req_t request, Handl
   std::optional<Attributes> attributes;
   if (open->record != nullptr && made && *made) attributes = **made;
   if (open->record != nullptr && !made) attributes = changes_of(mount).answers().open(file, request_id);
-  if (attributes) return OpenedLocally{number, *attributes};
+  if (attributes) return OpenedLocally{number, open, *attributes};
   std::ignore = mount.files.remove(number);
   mount.files.forget(*open);
   return std::nullopt;
@@ -83,6 +96,11 @@ std::optional<Result<void>> remove_queued(Mount& mount, const wire::NamePath& wh
   const auto before = changes_of(mount).log().inherited_call(request_id);
   if (before && before->op == op) return Result<void>();
   return changes_of(mount).answers().remove(where, op, request_id);
+}
+
+std::optional<wire::ReaddirReply> list_queued(Mount& mount, Handle directory) {
+  if (!mount.delegates) return std::nullopt;
+  return changes_of(mount).answers().list(directory);
 }
 
 std::optional<Result<fuse_entry_param>> create_queued(Mount& mount, fuse_req_t request, const QueuedCreate& create,
@@ -120,19 +138,23 @@ Result<bool> write_queued(Mount& mount, fuse_req_t request, OpenFile& open, cons
 
 bool close_queued(Mount& mount, std::uint64_t number, const std::shared_ptr<OpenFile>& open, std::uint64_t request_id) {
   if ((!open->queued && !open->known_later) || open->is_opened()) return false;
-  const bool waits = open->queued && changes_of(mount).held().when_closed(
-                                         open->handle, [all = mount.shared_files, open] { all->forget(*open); });
-  if (!changes_of(mount).close(open->handle, client::rights_of(open->flags), request_id)) return false;
+  const bool waits = open->queued && changes_of(mount).held().when_closed(open->handle, when_closed(mount, open));
+  const client::QueuedChanges::Close close{open->handle, client::rights_of(open->flags), open->counts_as_read};
+  if (!changes_of(mount).close(close, request_id)) return false;
   std::ignore = mount.files.remove(number);
   if (!waits) return mount.files.forget(*open), true;
   mount.files.released(*open);
   return true;
 }
 
-/// It queues the close of a file that was written only if there is no other open for writing.
-bool closed_before(Mount& mount, const OpenFile& open) {
-  const bool writes = open.record != nullptr && (open.record->open_flags & wire::kOpenWrite) != 0;
-  return writes && changes_of(mount).log().closed_before(open.handle);
+/// The process was killed before it could forget the open. It queues the close of a file that was written only if there
+/// is no other open for writing.
+bool closed_before(Mount& mount, const OpenFile& open, std::uint64_t request_id) {
+  if (open.record == nullptr) return false;
+  const client::ChangeLog& log = changes_of(mount).log();
+  const auto call = log.inherited_call(request_id);
+  const bool writes = (open.record->open_flags & wire::kOpenWrite) != 0;
+  return (call && call->op == wire::Op::kClose) || (writes && log.closed_before(open.handle));
 }
 
 Result<void> queued_failure(fuse_req_t request, Handle object) {

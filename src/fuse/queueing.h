@@ -15,11 +15,14 @@ std::optional<Result<Attributes>> make_queued(Mount& mount, client::QueuedChange
 /// servers must be asked. `direct`: the kernel keeps no pages.
 struct OpenedLocally {
   std::uint64_t number = 0;
+  std::shared_ptr<OpenFile> open;
   Attributes attributes;
 };
 std::optional<OpenedLocally> open_queued(Mount& mount, fuse_req_t request, Handle file, bool direct, bool moves_atime);
 /// Removes a name, with unlink or rmdir, at once, and queues that. Nothing: the servers must be asked.
 std::optional<Result<void>> remove_queued(Mount& mount, const wire::NamePath& where, wire::Op op);
+/// Lists a directory without the servers, in one page. Nothing: the servers must be asked.
+std::optional<wire::ReaddirReply> list_queued(Mount& mount, Handle directory);
 /// A create that the kernel asks for.
 struct QueuedCreate {
   wire::NamePath where;
@@ -38,11 +41,12 @@ std::optional<Result<Attributes>> made_before(Mount& mount, fuse_req_t request, 
 /// write through that.
 Result<bool> write_queued(Mount& mount, fuse_req_t request, OpenFile& open, const fuse_file_info& info,
                           std::uint64_t offset, ByteView bytes);
-/// Ends an open of a file whose creation is queued, and through which nothing was read, nor written but by
+/// Ends an open whose File was not needed: nothing was read but from the kernel's pages, nor written but by
 /// write_queued(). False: it must be closed as others. Otherwise the open is gone.
 bool close_queued(Mount& mount, std::uint64_t number, const std::shared_ptr<OpenFile>& open, std::uint64_t request_id);
-/// Whether the earlier process that has made this open has queued its close, too.
-bool closed_before(Mount& mount, const OpenFile& open);
+/// Whether the earlier process that has made this open has queued its close, too. `request_id`: of the call that
+/// closes.
+bool closed_before(Mount& mount, const OpenFile& open, std::uint64_t request_id);
 /// The error of a queued change of the object, once.
 Result<void> queued_failure(fuse_req_t request, Handle object);
 

@@ -8,13 +8,13 @@ namespace spate::fuse {
 namespace {
 
 /// The handover state keeps the open until the meta server has ended it, which may happen after this task has failed.
-job::Task<Result<void>> close_one(Mount& mount, client::Client& client, std::shared_ptr<OpenFile> open) {
+job::Task<Result<void>> close_one(Mount& mount, client::Client& client, std::shared_ptr<OpenFile> open,
+                                  std::uint64_t request_id) {
   UniqueFunction<void()> on_ended = [files = mount.shared_files, open] { files->forget(*open); };
   if (open->file == nullptr && open->queued) {
-    SPATE_CO_TRY(open->file, co_await client.queued_files().open(open->handle, open->flags));
-    if (open->record != nullptr) open->file->keep_in(*open->record);
+    SPATE_CO_TRY(open->file, co_await open_created(mount, client, *open));
   }
-  if (open->file == nullptr && closed_before(mount, *open)) {
+  if (open->file == nullptr && closed_before(mount, *open, request_id)) {
     mount.files.forget(*open);
     co_return Result<void>();
   }
@@ -35,7 +35,7 @@ job::Task<Unit> close_and_answer(Mount& mount, fuse_req_t request, std::shared_p
                                  std::uint64_t request_id) {
   client::Client& client = mount.process.client();
   client.session().next_request_id(request_id);
-  const auto closed = co_await close_one(mount, client, open);
+  const auto closed = co_await close_one(mount, client, open, request_id);
   if (!closed) SPATE_LOG("fuse", error, "close failed error={}", closed.error().message());
   mount.files.released(*open);
   fuse_reply_err(request, 0);
@@ -75,7 +75,7 @@ void close_file(Mount& mount, std::uint64_t number) {
   if (close_queued(mount, number, open, request_id)) return;
   const auto closed = mount.process.run([&](client::Client& c) {
     c.session().next_request_id(request_id);
-    return close_one(mount, c, open);
+    return close_one(mount, c, open, request_id);
   });
   if (!closed) SPATE_LOG("fuse", error, "close failed error={}", closed.error().message());
   mount.files.released(*open);
@@ -86,7 +86,7 @@ job::Task<Unit> close_left(Mount& mount) {
   for (const std::shared_ptr<OpenFile>& open : mount.files.take_left()) {
     const std::uint64_t request_id = open->record->close_request_id;
     client.session().next_request_id(request_id);
-    const auto closed = co_await close_one(mount, client, open);
+    const auto closed = co_await close_one(mount, client, open, request_id);
     mount.handover.call_answered(request_id);
     if (!closed) SPATE_LOG("fuse", error, "close failed error={}", closed.error().message());
   }

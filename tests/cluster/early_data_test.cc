@@ -37,7 +37,7 @@ class EarlyDataTest : public QueueingTest {
       EXPECT_EQ(set->value().mtime, mtime) << name;
       EXPECT_EQ(set->value().size, bytes.size()) << name;
     }
-    EXPECT_TRUE(queued().close(file, Rights::kReadWrite, 0)) << name;
+    EXPECT_TRUE(queued().close({file, Rights::kReadWrite}, 0)) << name;
     return file;
   }
   void expect_file(ClientProcess& process, const std::string& path, const Bytes& bytes, WallTime mtime) {
@@ -55,6 +55,12 @@ class EarlyDataTest : public QueueingTest {
     EXPECT_TRUE(got == bytes) << path << " has other data";
     EXPECT_OK(run(process, (*file)->close())) << path;
   }
+  /// What the client answers itself.
+  Attributes kept(Handle file) {
+    const auto found = a_->client().cluster().attributes().find_attributes({file, "", 0});
+    EXPECT_TRUE(found.has_value()) << "the server would be asked";
+    return found ? found->value() : Attributes();
+  }
   static Bytes content(std::size_t number) { return Bytes(100 + number, static_cast<std::byte>(number + 1)); }
 };
 
@@ -69,6 +75,64 @@ TEST_F(EarlyDataTest, ARemovalWaitsForEarlyData) {
   EXPECT_TRUE(remove()) << "all data were sent";
   EXPECT_ERRC(stat(*b_, "d/old"), Errc::kNotFound);
   expect_file(*b_, "d/copy", content(3), WallTime{5});
+}
+
+/// The server learns of the read, and of its time, with the queue.
+TEST_F(EarlyDataTest, ClosesOfReadFilesAreAnsweredLocally) {
+  learn_room();
+  const WallTime later{a_->client().session().fs_time().ns + 1'000'000'000'000};  // so each read counts
+  const Handle handle = file_with(d_, "f", content(3), later);
+  EXPECT_OK(run(*a_, queued().send_all(a_->client().session().limits())));
+  const Attributes before = stat(*a_, "d/f").value();
+  auto file = run(*a_, a_->client().open(path_from_root("d/f"), wire::kOpenRead));
+  ASSERT_OK(file);
+  Bytes got(10);
+  world_.run_for(seconds(1));
+  EXPECT_OK(run(*a_, (*file)->read(0, got)));
+  asked_.clear();
+  bool ended = false;
+  EXPECT_OK(run(*a_, (*file)->close({}, [&] { ended = true; })));
+  EXPECT_TRUE(ended) << "the handover state keeps the open";
+  const Attributes here = kept(handle);
+  EXPECT_EQ(asked_[wire::Op::kClose] + asked_[wire::Op::kQueuedChanges] + asked_[wire::Op::kGetattr], 0U);
+  EXPECT_GT(here.atime.ns, before.atime.ns + 900'000'000);
+  EXPECT_EQ(text(stat(*b_, "d/f").value()), text(here));
+  EXPECT_EQ(queued().counters().lost, 0U);
+  EXPECT_OK(run(*b_, b_->client().unlink(path_from_root("d/f"))));
+  EXPECT_ERRC(run(*b_, b_->client().stat({handle, "", 0})), Errc::kStaleHandle);
+}
+
+/// A mount that lets the kernel read its own pages knows no more of a read than the open and the close.
+TEST_F(EarlyDataTest, TheCloseOfALocalOpenMovesATime) {
+  learn_room();
+  const WallTime later{a_->client().session().fs_time().ns + 1'000'000'000'000};
+  const Handle handle = file_with(d_, "f", content(3), later);
+  EXPECT_OK(run(*a_, queued().send_all(a_->client().session().limits())));
+  const Attributes before = kept(handle);
+  world_.run_for(seconds(1));
+  for (const bool reads : {false, true}) {
+    ASSERT_TRUE(queued().answers().open(handle, 0).has_value()) << reads;
+    EXPECT_TRUE(queued().close({handle, Rights::kRead, reads}, 0)) << reads;
+    EXPECT_EQ(kept(handle).atime > before.atime, reads) << reads;
+  }
+  const Attributes here = kept(handle);
+  EXPECT_EQ(text(stat(*b_, "d/f").value()), text(here));
+}
+
+/// The same of a file that was written through the io servers.
+TEST_F(EarlyDataTest, ClosesOfWrittenFilesAreAnsweredLocally) {
+  const Handle handle = made(d_, "f", FileType::kRegular, kReadWrite);
+  auto file = run(*a_, a_->client().queued_files().open(handle, kReadWrite));
+  ASSERT_OK(file);
+  EXPECT_OK(run(*a_, (*file)->write(0, content(5000))));
+  world_.run_for(seconds(1));
+  asked_.clear();
+  EXPECT_OK(run(*a_, (*file)->close()));
+  const Attributes here = kept(handle);
+  EXPECT_EQ(asked_[wire::Op::kClose] + asked_[wire::Op::kQueuedChanges] + asked_[wire::Op::kGetattr], 0U);
+  EXPECT_TRUE(here.size_known) << "the close tells it";
+  EXPECT_EQ(here.size, 5100U);
+  EXPECT_EQ(text(stat(*b_, "d/f").value()), text(here));
 }
 
 /// The data of many files follow their creations, and the closes with the times follow the data.

@@ -14,14 +14,6 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::UnorderedElementsAre;
 
-std::string text(const Attributes& a) {
-  return fmt::format(
-      "mode={:o} uid={} gid={} links={} size={} allocated={} atime={} mtime={} ctime={} btime={} version={} "
-      "known={} sum={}",
-      a.mode, a.uid, a.gid, a.link_count, a.size, a.allocated_bytes, a.atime.ns, a.mtime.ns, a.ctime.ns, a.btime.ns,
-      a.version, a.size_known, a.change_sum);
-}
-
 class QueuedChangesTest : public QueueingTest {};
 
 TEST_F(QueuedChangesTest, ManyChangesAreOneRequest) {
@@ -29,7 +21,7 @@ TEST_F(QueuedChangesTest, ManyChangesAreOneRequest) {
   const Handle sub = made(d_, "sub", FileType::kDirectory);
   for (int i = 0; i < 20; ++i) {
     const Handle file = made(sub, "f" + std::to_string(i), FileType::kRegular, wire::kOpenWrite);
-    EXPECT_TRUE(queued().close(file, Rights::kWrite, 0));
+    EXPECT_TRUE(queued().close({file, Rights::kWrite}, 0));
   }
   made(sub, "link", FileType::kSymlink);
   EXPECT_EQ(asked_[wire::Op::kQueuedChanges], 0U);
@@ -55,7 +47,7 @@ TEST_F(QueuedChangesTest, AttributesAreThoseThatTheServerGives) {
   change.mode = 0600;
   change.mtime = WallTime{1234567};
   ASSERT_TRUE(queued().set(change, 0).has_value());
-  EXPECT_TRUE(queued().close(file, Rights::kReadWrite, 0));
+  EXPECT_TRUE(queued().close({file, Rights::kReadWrite}, 0));
   std::map<std::string, Attributes> before;
   for (const std::string name : {"d", "d/sub", "d/sub/f", "d/sub/link"})
     before[name] = run(*a_, a_->client().lookup(path_from_root(name, false))).value().attributes;
@@ -169,7 +161,7 @@ TEST_F(QueuedChangesTest, RemovalsAreAnsweredLocallyToo) {
     return queued().answers().remove({directory, name, 0}, op, 0).has_value();
   };
   EXPECT_FALSE(remove(sub, "f", wire::Op::kUnlink)) << "it is open for writing";
-  EXPECT_TRUE(queued().close(file, Rights::kWrite, 0)) << "nothing was written";
+  EXPECT_TRUE(queued().close({file, Rights::kWrite}, 0)) << "nothing was written";
   EXPECT_FALSE(remove(d_, "sub", wire::Op::kRmdir)) << "it has entries";
   EXPECT_FALSE(remove(d_, "sub", wire::Op::kUnlink)) << "it is a directory";
   EXPECT_FALSE(remove(sub, "f", wire::Op::kRmdir)) << "it is a file";
@@ -193,20 +185,48 @@ TEST_F(QueuedChangesTest, OpensForReadingAreAnsweredLocally) {
   client::LocalAnswers& answers = queued().answers();
   EXPECT_FALSE(answers.open(file, 0).has_value()) << "it is being written";
   EXPECT_FALSE(answers.open(d_, 0).has_value()) << "it is a directory";
-  EXPECT_TRUE(queued().close(file, Rights::kWrite, 0)) << "nothing was written";
+  EXPECT_TRUE(queued().close({file, Rights::kWrite}, 0)) << "nothing was written";
   EXPECT_OK(run(*a_, queued().send_all(a_->client().session().limits())));
   asked_.clear();
   for (int i = 0; i < 10; ++i) {
     EXPECT_TRUE(answers.open(file, 0).has_value()) << i;
-    if (i > 0) EXPECT_TRUE(queued().close(file, Rights::kRead, 0)) << i;
+    if (i > 0) EXPECT_TRUE(queued().close({file, Rights::kRead}, 0)) << i;
   }
   world_.run_for(seconds(1));
   EXPECT_TRUE(answers.open(file, 0).has_value()) << "the answer to opens takes no delegation";
-  EXPECT_TRUE(queued().close(file, Rights::kRead, 0)) << "the answer to opens takes no delegation";
+  EXPECT_TRUE(queued().close({file, Rights::kRead}, 0)) << "the answer to opens takes no delegation";
   EXPECT_EQ(asked_[wire::Op::kOpen] + asked_[wire::Op::kClose], 0U);
   EXPECT_OK(run(*b_, b_->client().unlink(path_from_root("d/f"))));
   EXPECT_EQ(run(*a_, a_->client().stat({file, "", 0})).value().attributes.link_count, 0U) << "it is open here";
-  EXPECT_FALSE(queued().close(file, Rights::kRead, 0)) << "after the recall";
+  EXPECT_FALSE(queued().close({file, Rights::kRead}, 0)) << "after the recall";
+}
+
+TEST_F(QueuedChangesTest, ListingsAreAnsweredLocally) {
+  client::LocalAnswers& answers = queued().answers();
+  const Handle sub = made(d_, "sub", FileType::kDirectory);
+  std::map<std::string, Handle> names;
+  for (int i = 0; i < 20; ++i) names[fmt::format("f{}", i)] = made(sub, fmt::format("f{}", i));
+  EXPECT_TRUE(answers.remove({sub, "f7", 0}, wire::Op::kUnlink, 0)) << "it has one name";
+  names.erase("f7");
+  asked_.clear();
+  const auto all = answers.list(sub);
+  ASSERT_TRUE(all.has_value()) << "all names are known";
+  EXPECT_TRUE(all->end) << "it is one page";
+  EXPECT_EQ(all->parent, d_);
+  std::map<std::string, Handle> listed;
+  std::uint64_t last = 2;
+  for (const wire::DirectoryEntry& entry : all->entries) {
+    listed[entry.name] = entry.handle;
+    EXPECT_GT(entry.cookie, last) << entry.name;
+    EXPECT_LT(entry.cookie, client::kLocalCookies) << entry.name;
+    last = entry.cookie;
+  }
+  EXPECT_EQ(listed, names);
+  EXPECT_TRUE(asked_.empty()) << "a server was asked";
+  EXPECT_FALSE(answers.list(names["f3"]).has_value()) << "it is a file";
+  EXPECT_OK(run(*a_, a_->client().rename({d_, "sub", 0}, path_from_root("moved"), {})));
+  EXPECT_FALSE(answers.list(sub).has_value()) << "it has another parent";
+  EXPECT_EQ(list(*b_, d_).size(), 0U);
 }
 
 TEST_F(QueuedChangesTest, AFileWithAnotherNameIsRemovedByTheServer) {

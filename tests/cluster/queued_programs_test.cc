@@ -189,7 +189,7 @@ class QueuedProgram : private QueueingClients {
     }
     if (made && *made && opens) {
       const Handle file = (*made)->handle;
-      if (one_in(3) || !client().cluster().queued().close(file, Rights::kReadWrite, 0)) {
+      if (one_in(3) || !client().cluster().queued().close({file, Rights::kReadWrite}, 0)) {
         auto opened = call_it(client().queued_files().open(file, rights));
         ASSERT_OK(opened) << what_;
         EXPECT_OK(call_it((*opened)->close())) << what_;
@@ -236,7 +236,7 @@ class QueuedProgram : private QueueingClients {
     const OpenedFile opened = opened_[who_][which];
     opened_[who_].erase(opened_[who_].begin() + static_cast<std::ptrdiff_t>(which));
     what_ += " close";
-    if (client().cluster().queued().close(opened.node->handle, Rights::kReadWrite, 0)) return;
+    if (client().cluster().queued().close({opened.node->handle, Rights::kReadWrite}, 0)) return;
     auto file = call_it(client().queued_files().open(opened.node->handle, opened.rights));
     ASSERT_OK(file) << what_;
     EXPECT_OK(call_it((*file)->close())) << what_;

@@ -16,6 +16,14 @@
 
 namespace spate::cluster {
 
+inline std::string text(const Attributes& a) {
+  return fmt::format(
+      "mode={:o} uid={} gid={} links={} size={} allocated={} atime={} mtime={} ctime={} btime={} version={} "
+      "known={} sum={}",
+      a.mode, a.uid, a.gid, a.link_count, a.size, a.allocated_bytes, a.atime.ns, a.mtime.ns, a.ctime.ns, a.btime.ns,
+      a.version, a.size_known, a.change_sum);
+}
+
 /// Client A has new directories, of which D is one, and queues what it makes there. Client B asks the servers.
 class QueueingTest : public ::testing::Test {
  protected:

@@ -29,6 +29,13 @@ def meta():
         return int(file.read().split()[0])
 
 
+def requests(*operations):
+    """How many of these the servers have answered."""
+    text = subprocess.run([spate, "stats", "--prometheus"], check=True, capture_output=True, text=True).stdout
+    lines = [line for line in text.splitlines() if line.startswith("spate_rpc_request_ns_count")]
+    return sum(int(line.split()[-1]) for line in lines if any(f'op="{operation}"' in line for operation in operations))
+
+
 def fresh(name):
     """A new directory in which changes are queued."""
     name = f"{name}{tag}.{next(number_of)}"
@@ -206,6 +213,63 @@ def standing_still(process):
             pass
 
 
+def listed():
+    name, _ = fresh("listed")
+    sub = f"{a}/{name}/sub"
+    os.mkdir(sub)
+    names = [f"f{number}" for number in range(3000)]
+    before = requests("readdir", "list_lease")
+    for name in names[:100]:
+        make(f"{sub}/{name}")
+    assert sorted(os.listdir(sub)) == sorted(names[:100]), "the listing of a queue"
+    for name in names[:10]:
+        os.unlink(f"{sub}/{name}")
+    assert sorted(os.listdir(sub)) == sorted(names[10:100]), "the listing after removals"
+    assert requests("readdir", "list_lease") == before, "a listing asks the server"
+    for name in names[:10] + names[100:]:
+        make(f"{sub}/{name}")
+    with os.scandir(sub) as entries:
+        got = [next(entries).name for _ in range(100)]
+        os.kill(int(status("server")), signal.SIGKILL)
+        got += [entry.name for entry in entries]
+    assert len(got) == len(names) and set(got) == set(names), f"{len(got)} entries of a listing that two processes answered"
+
+
+def read_back():
+    """The kernel does not keep the last page of a new file."""
+    warm_up()
+    name, _ = fresh("back")
+    files = {f"{a}/{name}/f{number}": b"%d," % number * (300 * number + 1) for number in range(40)}
+    for path, data in files.items():
+        with open(path, "wb") as file:
+            file.write(data)
+    while int(status("queued_now")) > 0:
+        time.sleep(0.05)  # the closes follow the data
+    before = requests("open", "read", "close", "listxattr")
+    for path, data in files.items():
+        with open(path, "rb") as file:
+            assert file.read() == data, f"{path} has other data"
+        assert os.listxattr(path) == [], path
+    after = requests("open", "read", "close", "listxattr")
+    assert after == before, f"{after - before} requests to read back 40 files"
+    changed = list(files)[3]
+    with open(changed, "r+b") as file:
+        assert os.pread(file.fileno(), 10, 0) == files[changed][:10], "before the change"
+        file.seek(5)
+        file.write(b"new")
+        file.flush()
+        with open(changed, "rb") as reader:
+            assert reader.read()[:10] == files[changed][:5] + b"new" + files[changed][8:10], "during the change"
+    os.truncate(list(files)[5], 7)
+    os.truncate(list(files)[5], 20)
+    with open(list(files)[5], "rb") as file:
+        assert file.read() == files[list(files)[5]][:7] + bytes(13), "the truncated file"
+    with open(list(files)[4].replace(a, b, 1), "wb") as file:
+        file.write(b"of another mount")
+    with open(list(files)[4], "rb") as file:
+        assert file.read() == b"of another mount", "a change of another mount"
+
+
 def with_full_queue(event, count=2000):
     """The meta server stands still while changes are queued and something happens."""
     name, dots = fresh("full")
@@ -314,11 +378,13 @@ written()
 lists()
 removed()
 opened()
+listed()
 order()
 with_full_queue(killed)
 with_full_queue(upgraded)
 with_full_queue(without_meta, 4000)  # some 12,000 changes
 if status("gathered_writes") is not None:
+    read_back()
     with_data(lambda _: None)
     with_data(killed)
     with_data(upgraded)

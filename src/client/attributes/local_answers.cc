@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The effect of the changes on the kept attributes is that of the server's own code: names/create.cc, mkdir.cc,
-// setattr.cc, session/close.cc.
+// The effect of the changes on the kept attributes is that of the server's own code: names/setattr.cc,
+// session/close.cc.
 #include "client/attributes/local_answers.h"
 
 #include <algorithm>
@@ -11,51 +11,6 @@ namespace {
 constexpr std::uint32_t kLending = 06000;  // setuid and setgid
 constexpr std::uint32_t kSticky = 01000;
 constexpr std::uint32_t kOwnerRead = 0400;
-constexpr std::uint32_t kOwnerWriteExecute = 0300;
-
-bool is_new_name(std::string_view name) {
-  return !name.empty() && name.size() <= kMaxNameBytes && name != "." && name != ".." &&
-         name.find('/') == std::string_view::npos && name.find('\0') == std::string_view::npos;
-}
-
-bool is_target(std::string_view target) {
-  return !target.empty() && target.size() <= kMaxSymlinkBytes && target.find('\0') == std::string_view::npos;
-}
-
-/// Whether the session may add an entry. A directory is delegated only if it has no list.
-bool may_add(const Credential& who, const Attributes& directory) {
-  if (who.uid == 0) return true;
-  return who.uid == directory.uid && (directory.mode & kOwnerWriteExecute) == kOwnerWriteExecute;
-}
-
-/// The attributes that the server gives a new object. Nothing: the server must decide.
-std::optional<Attributes> attributes_of(const LocalAnswers::NewObject& made, const Credential& who,
-                                        const Attributes& directory) {
-  const wire::NewAttributes& asked = made.attributes;
-  const std::uint32_t umask = (asked.mode >> wire::NewAttributes::kUmaskShift) & 0777U;
-  const std::uint32_t mode =
-      asked.mode & ~(wire::NewAttributes::kOnBehalf | (umask << wire::NewAttributes::kUmaskShift));
-  if (mode > 07777 || (mode & (kLending | kSticky)) != 0 || (directory.mode & (kLending | kSticky)) != 0)
-    return std::nullopt;
-  if (who.uid != 0 && (asked.uid.value_or(who.uid) != who.uid || asked.gid.value_or(who.gid) != who.gid))
-    return std::nullopt;
-  Attributes a;
-  a.type = made.type;
-  a.mode = made.type == FileType::kSymlink ? 0777 : mode & ~umask;
-  a.uid = asked.uid.value_or(who.uid);
-  a.gid = asked.gid.value_or(who.gid);
-  a.project = directory.project;
-  a.version = 1;
-  if (made.type == FileType::kDirectory) a.link_count = 2;
-  if (made.type == FileType::kSymlink) a.size = made.target.size();
-  if ((made.open_flags & wire::kOpenWrite) != 0) a.size_known = false;
-  return a;
-}
-
-void touch(Attributes& attributes, WallTime now) {
-  attributes.ctime = now;
-  ++attributes.version;
-}
 
 bool sets_mtime(const wire::SetattrRequest& request) { return request.mtime || request.mtime_now; }
 
@@ -69,14 +24,28 @@ bool for_the_server(const Credential& who, const Attributes& now, const wire::Se
   return moves && who.uid != 0;
 }
 
-/// Whether the server would remove the object now, and nothing but the queue knows of it.
-bool is_removable(const CachedObject& object, wire::Op op) {
-  const Attributes& a = object.reply->attributes;
-  if (op == wire::Op::kRmdir) return a.type == FileType::kDirectory && object.complete && a.size == 0;
-  return a.type != FileType::kDirectory && a.link_count == 1 && a.size_known;
+/// Whether this client knows the state of the datafiles as the last open for writing leaves them. `data`: what the open
+/// knows of it.
+bool knows(const CachedObject& object, const std::optional<wire::DataSummary>& data) {
+  const wire::DataSummary* const known = object.written_data();
+  return data && known != nullptr && known->change_sum == data->change_sum && known->size == data->size;
+}
+
+/// The last open for writing is closed.
+void end_writing(CachedObject& object, const wire::DataSummary& data) {
+  Attributes& a = object.reply->attributes;
+  complete(a, data);
+  a.size_known = true;
+  ++a.version;
+  object.writing.reset();
 }
 
 }  // namespace
+
+void LocalAnswers::touch(Attributes& attributes, WallTime now) {
+  attributes.ctime = now;
+  ++attributes.version;
+}
 
 /// The object under a delegation, if nothing else changes it now. Call it with the lock held.
 CachedObject* LocalAnswers::delegated(Handle object) {
@@ -90,44 +59,6 @@ CachedObject* LocalAnswers::delegated(Handle object) {
   const CachedObject* const directory = cache_.objects_.find(found->made_in);
   const bool safe = directory != nullptr && directory->delegated && cache_.objects_.in_force(found->made_in, now);
   return safe ? found : nullptr;
-}
-
-std::optional<Result<Attributes>> LocalAnswers::make(const NewObject& made, std::uint64_t request_id) {
-  const std::lock_guard lock(cache_.mutex_);
-  if (made.type == FileType::kSymlink && !is_target(made.target)) return std::nullopt;
-  CachedObject* const directory = delegated(made.where.start);
-  const std::string& name = made.where.path;
-  if (directory == nullptr || !directory->complete || !is_new_name(name)) return std::nullopt;
-  if (cache_.changes_.touch(made.where.start, name) || directory->names.contains(name)) return std::nullopt;
-  Attributes& parent = directory->reply->attributes;
-  if (!may_add(log_.credential(), parent)) return std::nullopt;
-  auto attributes = attributes_of(made, log_.credential(), parent);
-  if (!attributes) return std::nullopt;
-  attributes->handle = log_.take_handle();
-  if (!attributes->handle) return std::nullopt;
-  const WallTime at = log_.time(parent.mtime);
-  attributes->ctime = attributes->btime = at;
-  attributes->atime = made.attributes.atime.value_or(at);
-  attributes->mtime = made.attributes.mtime.value_or(at);
-  if (!log_.add(
-          {creation_op(made.type), attributes->handle, true, made.where.start, at, creation_of(made), request_id}))
-    return std::nullopt;
-  touch(parent, at);
-  parent.mtime = at;
-  ++parent.size;
-  if (made.type == FileType::kDirectory) ++parent.link_count;
-  directory->queued = true;
-  cache_.note(made.where.start, RecentEvents::kLocal);
-  CachedObject& object = cache_.objects_.renewed(attributes->handle, directory->until);
-  object.reply = wire::ObjectReply{*attributes, std::nullopt, made.target};
-  object.delegated = object.queued = object.plain = true;
-  object.made_in = made.where.start;
-  object.complete = made.type == FileType::kDirectory;
-  if (!attributes->size_known) object.writing = SoleWriterState{0, wire::DataSummary()};
-  cache_.objects_.put_name(*directory, {made.where.start, name, attributes->handle, made.type});
-  cache_.objects_.make_room();
-  ++cache_.counters_.local;
-  return Result<Attributes>(*attributes);
 }
 
 std::optional<Result<Attributes>> LocalAnswers::set(wire::SetattrRequest request, std::uint64_t request_id) {
@@ -219,30 +150,10 @@ bool LocalAnswers::write(Handle file, std::uint64_t end, const std::function<boo
   return true;
 }
 
-std::optional<Result<void>> LocalAnswers::remove(const wire::NamePath& where, wire::Op op, std::uint64_t request_id) {
+bool LocalAnswers::has_no_xattrs(Handle handle) {
   const std::lock_guard lock(cache_.mutex_);
-  CachedObject* const directory = delegated(where.start);
-  const std::string& name = where.path;
-  if (directory == nullptr || !is_new_name(name) || !log_.takes_removals() || after_data_.any()) return std::nullopt;
-  const auto found = directory->names.find(name);
-  if (found == directory->names.end() || cache_.changes_.touch(where.start, name)) return std::nullopt;
-  const Handle handle = found->second.object;
-  CachedObject* const object = delegated(handle);
-  Attributes& parent = directory->reply->attributes;
-  if (object == nullptr || !is_removable(*object, op) || !may_add(log_.credential(), parent)) return std::nullopt;
-  const WallTime at = log_.time(parent.mtime);
-  if (!log_.add({op, handle, false, where.start, at, removal_of(where, op), request_id})) return std::nullopt;
-  touch(parent, at);
-  parent.mtime = at;
-  --parent.size;
-  if (op == wire::Op::kRmdir) --parent.link_count;
-  directory->queued = true;
-  cache_.note(where.start, RecentEvents::kLocal);
-  cache_.objects_.forget_name(*directory, {where.start, name});
-  cache_.objects_.removed(handle);
-  cache_.note(handle, RecentEvents::kLocal);
-  ++cache_.counters_.local;
-  return Result<void>();
+  const CachedObject* const object = delegated(handle);
+  return object != nullptr && object->plain;
 }
 
 bool LocalAnswers::may_open(const CachedObject& object) const {
@@ -273,30 +184,33 @@ std::optional<Attributes> LocalAnswers::open(Handle file, std::uint64_t request_
   return a;
 }
 
-bool LocalAnswers::close(const wire::CloseRequest& request, std::uint64_t request_id) {
+std::optional<Attributes> LocalAnswers::close(const wire::CloseRequest& request, std::uint64_t request_id) {
   const std::lock_guard lock(cache_.mutex_);
   CachedObject* const object = delegated(request.handle);
-  if (object == nullptr) return false;
+  if (object == nullptr || request.mtime || request.mode) return std::nullopt;
   Attributes& a = object->reply->attributes;
   const bool wrote = allows(request.rights, Rights::kWrite);
-  const bool alone = !wrote || (object->written_data() != nullptr && object->written_data()->change_sum == 0);
-  if (a.type != FileType::kRegular) return false;
-  if (!alone) {
-    if (!after_data_.close(request.handle)) return false;
+  if (a.type != FileType::kRegular) return std::nullopt;
+  if (wrote && !knows(*object, request.data)) {
+    if (!after_data_.close(request.handle)) return std::nullopt;
     ++cache_.counters_.local;
-    return true;
+    return a;
   }
-  if (!log_.add({wire::Op::kClose, request.handle, false, Handle(), log_.time(a.ctime), encoded(request), request_id}))
-    return false;
-  object->queued = true;
-  if (wrote) {
-    a.size_known = true;
-    ++a.version;
-    object->writing.reset();
+  const WallTime at = log_.time(a.ctime);
+  if (!log_.add({wire::Op::kClose, request.handle, false, Handle(), at, encoded(request), request_id}))
+    return std::nullopt;
+  if (wrote) end_writing(*object, *request.data);
+  const bool read = request.atime && allows(request.rights, Rights::kRead) && std::min(*request.atime, at) > a.atime;
+  if (read) {
+    a.atime = std::min(*request.atime, at);
+    cache_.copies_.drop_attributes(request.handle);
   }
-  cache_.note(request.handle, RecentEvents::kLocal);
+  if (wrote || read) {
+    object->queued = true;
+    cache_.note(request.handle, RecentEvents::kLocal);
+  }
   ++cache_.counters_.local;
-  return true;
+  return a;
 }
 
 /// Times that were set win over those of the data: the summary of the data goes along.
@@ -321,11 +235,7 @@ bool LocalAnswers::add_later(Handle handle, const std::optional<wire::DataSummar
   }
   if (changes) object->queued = true;
   if (!file->closed) return true;
-  Attributes& a = object->reply->attributes;
-  complete(a, *data);
-  a.size_known = true;
-  ++a.version;
-  object->writing.reset();
+  end_writing(*object, *data);
   return true;
 }
 

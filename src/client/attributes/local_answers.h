@@ -14,6 +14,11 @@
 
 namespace spate::client {
 
+/// Places of names in a listing that this client answers. The server's places are hashes by a key that it tells nobody,
+/// of 63 bits, so hardly any of them is so small.
+inline constexpr std::uint64_t kLocalCookies = std::uint64_t{1} << 40U;
+std::uint64_t local_cookie(std::string_view name);
+
 /// Answers changes from what the attribute cache keeps, adds them to the log, and lets the cache know their effect. As
 /// the cache, it is thread-safe, and never waits for the executor. All parameters outlive it.
 class LocalAnswers {
@@ -35,12 +40,17 @@ class LocalAnswers {
   /// Removes a name of a file or link that has no other one, or an empty directory. `where`: the directory, and the
   /// name in it. Fails as the server would.
   std::optional<Result<void>> remove(const wire::NamePath& where, wire::Op op, std::uint64_t request_id);
+  /// All entries of a directory, by local_cookie(). Nothing: they are too many, or it is not known what else is there.
+  std::optional<wire::ReaddirReply> list(Handle directory);
+  /// Whether the object was made locally, and nothing gave it extended attributes since.
+  bool has_no_xattrs(Handle object);
   /// Whether open() may answer.
   bool may_open(Handle file);
   /// Opens a file for reading that the server has made, and nobody is writing. Returns its attributes.
   std::optional<Attributes> open(Handle file, std::uint64_t request_id);
-  /// Ends an open through which nothing was read, and nothing was written but what waits for the file's creation.
-  bool close(const wire::CloseRequest& request, std::uint64_t request_id);
+  /// Ends an open, of which the request tells everything: what was written through it waits for the file's creation, or
+  /// is at the io servers, and `request.data` tells of it. Returns the attributes afterwards.
+  std::optional<Attributes> close(const wire::CloseRequest& request, std::uint64_t request_id);
 
   /// The file's data were sent: adds the changes that have waited for them. `data`: nothing if it is not known. False:
   /// the log has no room, and nothing has changed.
@@ -63,6 +73,7 @@ class LocalAnswers {
   std::optional<Result<Attributes>> set_now(CachedObject& object, wire::SetattrRequest request,
                                             std::uint64_t request_id);
   std::optional<Result<Attributes>> set_later(CachedObject& object, const wire::SetattrRequest& request);
+  static void touch(Attributes& attributes, WallTime now);
   void keep(const Answered& answer, const wire::GrantedObject& granted, std::uint64_t order);
 
   AttributeCache& cache_;

@@ -28,15 +28,15 @@ std::optional<CachedPages::PageRecord> CachedPages::find(Handle handle) const {
 }
 
 /// The process may be killed between any two stores. So the handle is set only while the rest belongs to it.
-void CachedPages::put(const Attributes& attributes) {
-  PageRecord& kept = place(attributes.handle);
+void CachedPages::put(Handle file, std::uint64_t size, std::uint64_t change_sum) {
+  PageRecord& kept = place(file);
   std::atomic_ref handle(kept.handle);
   handle.store(0, std::memory_order_seq_cst);
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  kept.size = attributes.size;
-  kept.change_sum = attributes.change_sum;
+  kept.size = size;
+  kept.change_sum = change_sum;
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  handle.store(attributes.handle.value, std::memory_order_seq_cst);
+  handle.store(file.value, std::memory_order_seq_cst);
 }
 
 void CachedPages::erase(Handle handle) {
@@ -92,7 +92,8 @@ bool CachedPages::opened_for_reading(const Attributes& now) {
 /// Stores nothing while the file is open for writing, because the attributes of the open do not describe it then.
 void CachedPages::dropped(const Attributes& as_opened) {
   const std::lock_guard lock(mutex_);
-  if (as_opened.size_known && !writing_.contains(as_opened.handle)) put(as_opened);
+  if (as_opened.size_known && !writing_.contains(as_opened.handle))
+    put(as_opened.handle, as_opened.size, as_opened.change_sum);
 }
 
 void CachedPages::end_writing(const File& file, const Result<Attributes>& closed) {
@@ -102,7 +103,7 @@ void CachedPages::end_writing(const File& file, const Result<Attributes>& closed
   // The meta server knows the size from a close only if no other client had the file open for writing in the meantime.
   const bool agree = closed && closed->size_known && !found->second.spoiled;
   writing_.erase(found);
-  if (agree) put(*closed);
+  if (agree) put(closed->handle, closed->size, closed->change_sum);
 }
 
 bool CachedPages::followed(const File& file) {
@@ -132,6 +133,11 @@ job::Task<Result<Attributes>> CachedPages::close(File& file, UniqueFunction<void
   auto closed = co_await file.close(std::move(options), std::move(on_ended));
   end_writing(file, closed);
   co_return closed;
+}
+
+void CachedPages::closed(Handle handle, const wire::DataSummary& data) {
+  const std::lock_guard lock(mutex_);
+  if (!writing_.contains(handle)) put(handle, data.size, data.change_sum);
 }
 
 void CachedPages::spoil(Handle handle) {

@@ -39,6 +39,8 @@ class CachedPages {
   /// Closes the file for a kernel that tells no program the result. If the pages have followed all changes, they agree
   /// with the datafiles afterwards. `on_ended`: as in File::close().
   job::Task<Result<Attributes>> close(File& file, UniqueFunction<void()> on_ended = {});
+  /// A file was closed that only this client has written, through the pages. `data`: the state of its datafiles.
+  void closed(Handle handle, const wire::DataSummary& data);
   /// The file's data has changed, or may have, and the pages have not followed. So the next open drops them.
   void spoil(Handle handle);
 
@@ -54,7 +56,7 @@ class CachedPages {
 
   PageRecord& place(Handle handle) const;
   std::optional<PageRecord> find(Handle handle) const;
-  void put(const Attributes& attributes);
+  void put(Handle file, std::uint64_t size, std::uint64_t change_sum);
   void erase(Handle handle);
   void begin_writing(const File& file);
   bool followed(const File& file);

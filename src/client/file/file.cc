@@ -195,15 +195,22 @@ void File::keep_when_closed(std::uint8_t open_flags) {
   if (CachedOpens::can_be_kept(open_flags)) kept_flags_ = open_flags;
 }
 
-/// Tries to keep the open instead of sending a close that would report nothing.
-bool File::kept_open(const wire::CloseRequest& request, std::uint64_t request_id, UniqueFunction<void()>& on_ended) {
-  if (kept_flags_ == 0 || request.atime || request.mtime || request.mode) return false;
-  CachedOpens::CachedOpen open{
-      handle_,    kept_flags_,        attributes_.version, capability_.now(), meta_record_.incarnation(),
-      request_id, std::move(on_ended)};
-  const bool kept = cluster_.cached_opens().keep(open);
-  if (!kept) on_ended = std::move(open.on_ended);
-  return kept;
+/// Tries to keep the open instead of sending a close that would report nothing, or to queue the close in a delegated
+/// directory. Returns the attributes afterwards. Nothing: the close must be sent.
+std::optional<Attributes> File::close_locally(const wire::CloseRequest& request, std::uint64_t request_id,
+                                              UniqueFunction<void()>& on_ended) {
+  if (kept_flags_ != 0 && !request.atime && !request.mtime && !request.mode) {
+    CachedOpens::CachedOpen open{
+        handle_,    kept_flags_,        attributes_.version, capability_.now(), meta_record_.incarnation(),
+        request_id, std::move(on_ended)};
+    if (cluster_.cached_opens().keep(open)) return attributes_;
+    on_ended = std::move(open.on_ended);
+  }
+  QueuedChanges& queued = cluster_.queued();
+  if (!queued.on() || !capability_.in_current_epoch()) return std::nullopt;
+  auto closed = queued.answers().close(request, request_id);
+  if (closed && on_ended) on_ended();  // the queue tells the next process of the close
+  return closed;
 }
 
 job::Task<Result<Attributes>> File::close(CloseOptions options, UniqueFunction<void()> on_ended) {
@@ -231,10 +238,10 @@ job::Task<Result<Attributes>> File::close(CloseOptions options, UniqueFunction<v
   }
   const rpc::SessionEpoch opened_in = capability_.epoch();
   written_.keep_close(request, limits.request_id);
-  if (kept_open(request, limits.request_id, on_ended)) {
+  if (const auto closed = writers > 1 ? std::nullopt : close_locally(request, limits.request_id, on_ended)) {
     written_.leave(false);
     if (!lost) co_return lost.error();
-    co_return attributes_;
+    co_return *closed;
   }
   wire::CloseWritersRequest close{std::move(request), std::max(writers, 1U)};
   auto reply = co_await cluster_.close(std::move(close), opened_in, limits, std::move(on_ended));

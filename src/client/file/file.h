@@ -171,7 +171,8 @@ class File {
 
  private:
   job::Task<Result<void>> sync_datafiles(Limits limits);
-  bool kept_open(const wire::CloseRequest& request, std::uint64_t request_id, UniqueFunction<void()>& on_ended);
+  std::optional<Attributes> close_locally(const wire::CloseRequest& request, std::uint64_t request_id,
+                                          UniqueFunction<void()>& on_ended);
 
   Cluster& cluster_;
   const Handle handle_;
