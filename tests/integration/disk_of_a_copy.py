@@ -57,7 +57,7 @@ def expect_equal_copies(fs, when):
     check(state["groups"] > 0 and state["degraded"] == 0, "%s: a group lacks a copy: %s" % (when, state))
     for server in range(2, 2 + fs.io):
         check("is left out" not in fs.log(server), "%s: a server has been left out: %s" % (when, fs.log(server)))
-    fs.spate("fsck", "--contents")
+    fs.fsck("--contents")
 
 
 def fill_one_copy(fs, target):
@@ -77,7 +77,7 @@ def fill_one_copy(fs, target):
         files[path] = content
     expect_content(fs, files, "after room was made")
     wait_until_whole(fs)
-    fs.spate("fsck", "--contents")
+    fs.fsck("--contents")
     for server in (2, BAD, 4):
         fs.kill(server)
         expect_content(fs, files, "without server %d" % server)
@@ -127,7 +127,7 @@ def failing_disk(fs, library):
     print("longest calls: %s s" % [worker.end() for worker in workers])
     expect_content(fs, files, "after the disk is sound again")
     fs.fsck()
-    fs.spate("fsck", "--contents")
+    fs.fsck("--contents")
 
 
 if __name__ == "__main__":

@@ -130,9 +130,10 @@ def each_server_may_be_lost(fs):
 
 
 def fsck_finds(fs, damage, *options):
-    done = fs.run("fsck", "--json", *options)
+    done = fs.complete_fsck("--json", *options)
     found = [finding["damage"] for finding in json.loads(done.stdout)["findings"]]
-    check(done.returncode == 4 and damage in found, "fsck says: exit %d, %s" % (done.returncode, found))
+    said = "%s%s" % (done.stdout.decode(), done.stderr)
+    check(done.returncode == 4 and damage in found, "fsck finds %s, not only %s: exit %d\n%s" % (found, damage, done.returncode, said))
 
 
 def fsck_compares_the_copies(fs, path):
