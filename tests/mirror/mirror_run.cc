@@ -102,6 +102,7 @@ class Run {
   }
 
   job::Task<void> operate(Open& open) {
+    if (options_.reserving && random_.chance(1, 5)) co_return co_await reserve(open);
     const std::uint64_t kind = random_.below(20);
     if (kind < 10) {
       co_await write(open);
@@ -154,6 +155,14 @@ class Run {
     const auto done = co_await open.file->punch(extents[0].offset, extents[0].size);
     if (done) model_.succeeded(id);
     if (!done) fail(fmt::format("punch: {}", name(done.code())));
+  }
+
+  /// Changes no content. In half of the cases it covers all of the file.
+  job::Task<void> reserve(Open& open) {
+    const std::uint64_t offset = random_.chance(1, 2) ? 0 : random_.below(most_ - 1);
+    const std::uint64_t size = offset == 0 ? most_ : 1 + random_.below(most_ - offset);
+    const auto done = co_await open.file->allocate(offset, size);
+    if (!done) fail(fmt::format("allocate: {} {}", name(done.code()), done.error().context()));
   }
 
   job::Task<void> truncate(Open& open) {

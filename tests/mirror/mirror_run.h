@@ -14,6 +14,7 @@ struct MirrorRunOptions {
   Defect defect = Defect::kNone;
   int faults = 6;
   bool large = false;      // writes of up to 320 kB, in messages of 64 KiB, many of them at whole granules of the locks
+  bool reserving = false;  // clients reserve space, too
   bool replacing = false;  // servers stay away for so long that others take their places
   std::uint32_t min_copies = 1;  // as many as a write needs
   bool verbose = false;

@@ -33,6 +33,12 @@ TEST(MirrorRun, NothingOfLargeWritesIsLost) {
   run_seeds(options, 2);
 }
 
+TEST(MirrorRun, NothingIsLostWhenSpaceIsReserved) {
+  MirrorRunOptions options;
+  options.reserving = true;
+  run_seeds(options, 2);
+}
+
 TEST(MirrorRun, NothingIsLostWhenServersStayAway) {
   MirrorRunOptions options;
   options.replacing = true;

@@ -2,6 +2,7 @@
 #include "server/io/mirror/copier.h"
 
 #include <cstring>
+#include <utility>
 
 #include "job/run_all.h"
 #include "server/io/store.h"
@@ -18,6 +19,9 @@ constexpr std::uint64_t kPiece = 1024;
 constexpr std::uint64_t kSpacePage = 4096;
 /// A member that returns gets fewer and larger pieces.
 constexpr std::uint64_t kPieceOfReturn = 64 * 1024;
+/// Bytes that a member reserves with one request: tmpfs fills reserved space with zeros, and nobody may take it for
+/// hung.
+constexpr std::uint64_t kReservedAtOnce = std::uint64_t{64} << 20U;
 
 /// Appends the range to `ranges`, or to the last one if it continues that one.
 void append(std::vector<wire::MirrorRange>& ranges, wire::MirrorRange range) {
@@ -40,6 +44,7 @@ MirrorCopier::MirrorCopier(MirrorHost& host, MirrorGroup& group, RangeLocks& loc
 
 job::Task<Result<void>> MirrorCopier::copy_all(MirrorFollowerPtr follower, const Regions& regions) {
   left_ = 0;
+  follower->sparse.clear();
   for (const auto& [datafile, of] : regions) left_ += of.size();
   for (auto at = regions.begin(); at != regions.end();) {
     std::vector<job::Task<Result<void>>> tasks;
@@ -50,6 +55,63 @@ job::Task<Result<void>> MirrorCopier::copy_all(MirrorFollowerPtr follower, const
   }
   left_ = 0;
   co_return Result<void>();
+}
+
+job::Task<Result<void>> MirrorCopier::reserve_all(MirrorFollowerPtr follower, const Regions& regions) {
+  const std::set<DatafileId> sparse = std::exchange(follower->sparse, {});
+  for (auto at = sparse.begin(); at != sparse.end();) {
+    std::vector<job::Task<Result<void>>> tasks;
+    for (; at != sparse.end() && tasks.size() < kBatch; ++at)
+      tasks.push_back(reserve_returned(follower, *at, regions.at(*at)));
+    job::StopSource siblings;
+    SPATE_CO_TRY(std::ignore, co_await job::run_all(parts_.executor, std::move(tasks), siblings));
+  }
+  co_return Result<void>();
+}
+
+job::Task<Result<void>> MirrorCopier::reserve_returned(MirrorFollowerPtr follower, DatafileId datafile,
+                                                       const std::vector<ChangedRegion>& regions) {
+  auto reserved = co_await reserve(follower, datafile, regions);
+  // It may have got a part of the space. The zeros that are copied give it back, since other files may need it.
+  if (reserved.code() == Errc::kNoSpace) reserved = co_await copy_returned(follower, datafile, regions);
+  if (!reserved && is_refusal(reserved.code())) co_return Result<void>();
+  co_return reserved;
+}
+
+job::Task<Result<void>> MirrorCopier::reserve(MirrorFollowerPtr follower, DatafileId datafile,
+                                              const std::vector<ChangedRegion>& regions) {
+  const flow::Asker background(ClientId(), wire::Priority::kBackground);
+  SPATE_CO_TRY(const auto stat, co_await stat_datafile(group_.target, background, datafile, {}));
+  if (stat.allocated_bytes < stat.size) co_return Result<void>();
+  std::vector<wire::MirrorRange> ranges;
+  for (const ChangedRegion& region : regions) {
+    const std::uint64_t begin = std::min(stat.size, region.region * ChangedRegion::kBytes);
+    const std::uint64_t end = region.to_the_end ? stat.size : std::min(stat.size, begin + ChangedRegion::kBytes);
+    if (begin < end) append(ranges, {begin, end - begin});
+  }
+  for (const wire::MirrorRange& range : ranges) {
+    for (std::uint64_t done = 0; done < range.size; done += kReservedAtOnce) {
+      const Extent piece{range.offset + done, std::min(range.size - done, kReservedAtOnce)};
+      SPATE_CO_TRY(std::ignore, co_await reserve_piece(follower, datafile, piece));
+    }
+  }
+  auto settled = co_await settle(datafile, follower);  // the change counter has moved
+  co_return settled;
+}
+
+job::Task<Result<void>> MirrorCopier::reserve_piece(MirrorFollowerPtr follower, DatafileId datafile, Extent piece) {
+  const RangeLocks::Range bytes{piece.offset, piece.offset + piece.size};
+  SPATE_CO_TRY(const RangeLocks::Hold hold, co_await locks_.take(datafile, bytes, stopping_));
+  const flow::Asker background(ClientId(), wire::Priority::kBackground);
+  SPATE_CO_TRY(const auto stat, co_await stat_datafile(group_.target, background, datafile, {}));
+  // may have changed
+  if (stat.allocated_bytes < stat.size || stat.size < piece.offset + piece.size) co_return Result<void>();
+  const Forwarder::Running running(forwarder_);
+  wire::MirrorForwardRequest request = forwarder_.message(datafile, wire::MirrorChange::kAllocate);
+  request.number = running.number();
+  request.extents.push_back({piece.offset, piece.size});
+  auto told = co_await forwarder_.tell_copy(request, {}, follower, Refusal::kFailsAlways);
+  co_return told;
 }
 
 job::Task<Result<void>> MirrorCopier::sync_all(MirrorFollowerPtr follower, const std::set<DatafileId>& datafiles) {
@@ -158,10 +220,14 @@ job::Task<Result<void>> MirrorCopier::copy_from(DatafileId datafile, std::uint64
   }
 }
 
-/// Only for members that serve: a returning member was cut, and has no data there.
+/// Sent only to members that serve: a returning member was cut, and has no data there.
 job::Task<Result<void>> MirrorCopier::copy_hole(DatafileId datafile, std::uint64_t begin, std::uint64_t end,
                                                 MirrorFollowerPtr only) {
-  if (only != nullptr || begin >= end) co_return Result<void>();
+  if (begin >= end) co_return Result<void>();
+  if (only != nullptr) {
+    only->sparse.insert(datafile);
+    co_return Result<void>();
+  }
   const Forwarder::Running running(forwarder_);
   wire::MirrorForwardRequest punch = forwarder_.message(datafile, wire::MirrorChange::kPunch);
   punch.number = running.number();
@@ -201,6 +267,7 @@ job::Task<Result<void>> MirrorCopier::copy_range(DatafileId datafile, Extent ran
       data.insert(data.end(), piece.begin(), piece.end());
     }
   }
+  if (only != nullptr && !punch.extents.empty()) only->sparse.insert(datafile);
   for (wire::MirrorForwardRequest* const request : {&punch, &write}) {  // the holes make room
     if (request->extents.empty()) continue;
     const Forwarder::Running running(forwarder_);

@@ -28,6 +28,10 @@ class MirrorCopier {
 
   /// Copies the regions to a returning member, several datafiles at a time. Fails if the member misses a change.
   job::Task<Result<void>> copy_all(MirrorFollowerPtr follower, const Regions& regions);
+  /// Reserves space in these regions at a member that has got them by copy_all(), where this member has space for all
+  /// of a datafile. Local file systems do not say for which part of one they have space, so others are left sparse. A
+  /// member without room for it stays as it is.
+  job::Task<Result<void>> reserve_all(MirrorFollowerPtr follower, const Regions& regions);
   /// Makes the copies of these datafiles durable at a returning member.
   job::Task<Result<void>> sync_all(MirrorFollowerPtr follower, const std::set<DatafileId>& datafiles);
   /// Makes the datafile equal at one member, or (`only` null) at all. For one member, each region is locked while it is
@@ -42,6 +46,11 @@ class MirrorCopier {
  private:
   job::Task<Result<void>> copy_returned(MirrorFollowerPtr follower, DatafileId datafile,
                                         const std::vector<ChangedRegion>& regions);
+  job::Task<Result<void>> reserve_returned(MirrorFollowerPtr follower, DatafileId datafile,
+                                           const std::vector<ChangedRegion>& regions);
+  job::Task<Result<void>> reserve(MirrorFollowerPtr follower, DatafileId datafile,
+                                  const std::vector<ChangedRegion>& regions);
+  job::Task<Result<void>> reserve_piece(MirrorFollowerPtr follower, DatafileId datafile, Extent piece);
   job::Task<Result<void>> sync_returned(MirrorFollowerPtr follower, DatafileId datafile);
   job::Task<Result<void>> copy_pieces(DatafileId datafile, std::vector<Extent> pieces, MirrorFollowerPtr only);
   job::Task<Result<void>> copy_from(DatafileId datafile, std::uint64_t offset, MirrorFollowerPtr only);

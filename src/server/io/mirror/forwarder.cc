@@ -72,8 +72,8 @@ job::Task<Result<void>> Forwarder::tell(const wire::MirrorForwardRequest& reques
 }
 
 job::Task<Result<void>> Forwarder::tell_copy(const wire::MirrorForwardRequest& request, ByteView data,
-                                             MirrorFollowerPtr only) {
-  const Message message{request, data, Refusal::kLeavesOut, {}};
+                                             MirrorFollowerPtr only, Refusal refusal) {
+  const Message message{request, data, refusal, {}};
   auto told = co_await tell_members(message, only);
   co_return told;
 }
@@ -117,8 +117,9 @@ job::Task<Result<void>> Forwarder::tell_one(MirrorFollowerPtr follower, Message 
     if (!counts(*follower)) break;  // may have changed
     if (reply && reply->verdict == wire::MirrorVerdict::kDone) {
       if (reply->status == Errc::kOk) co_return Result<void>();
-      const bool refuses = is_refusal(reply->status) && follower->state != MemberState::kJoining;
-      if (refuses && message.refusal == Refusal::kFails) co_return Error(reply->status);
+      const bool joins = follower->state == MemberState::kJoining && message.refusal != Refusal::kFailsAlways;
+      const bool refuses = is_refusal(reply->status) && !joins;
+      if (refuses && message.refusal != Refusal::kLeavesOut) co_return Error(reply->status);
       co_await evict(follower, refuses ? "its copy cannot be made equal" : "it could not make a change");
     } else if (reply) {
       if (reply->verdict != wire::MirrorVerdict::kNotYet) host_.contradicted();

@@ -79,8 +79,9 @@ struct MirrorFollower {
   bool no_room = false;   // no other server has room for its copy
   bool promoted = false;  // it is about to serve: changes wait for it
   MemberState state = MemberState::kAbsent;
-  MonoTime returns_from;  // its return does not begin before this
-  job::StopSource gone;   // fires when it becomes absent: nobody waits for it then
+  MonoTime returns_from;        // its return does not begin before this
+  job::StopSource gone;         // fires when it becomes absent: nobody waits for it then
+  std::set<DatafileId> sparse;  // returning: datafiles of which it has got holes
 };
 using MirrorFollowerPtr = std::shared_ptr<MirrorFollower>;
 using MirrorFollowers = std::map<TargetId, MirrorFollowerPtr>;
@@ -88,8 +89,9 @@ using MirrorFollowers = std::map<TargetId, MirrorFollowerPtr>;
 /// Whether a member that answers so keeps its place: it is not at fault, and the change fails.
 bool is_refusal(Errc status);
 
-/// The fate of a serving member that refuses a change: the change fails, or the member becomes absent.
-enum class Refusal : std::uint8_t { kFails, kLeavesOut };
+/// The fate of a serving member that refuses a change: the change fails, or the member becomes absent. kFailsAlways:
+/// the change fails also if the member is returning, which otherwise has then failed to return.
+enum class Refusal : std::uint8_t { kFails, kLeavesOut, kFailsAlways };
 
 /// Numbers the changes of one term and sends them to the other members. A member that does not answer, or cannot make
 /// a change, becomes absent.
@@ -142,7 +144,8 @@ class Forwarder {
   job::Task<Result<void>> tell(const wire::MirrorForwardRequest& request, ByteView data, TraceId trace = {});
   /// Sends a part of this member's copy to all other members, or to `only` if it is not null. A member that refuses it
   /// has another copy, and becomes absent.
-  job::Task<Result<void>> tell_copy(const wire::MirrorForwardRequest& request, ByteView data, MirrorFollowerPtr only);
+  job::Task<Result<void>> tell_copy(const wire::MirrorForwardRequest& request, ByteView data, MirrorFollowerPtr only,
+                                    Refusal refusal = Refusal::kLeavesOut);
   /// Whether a change waits for this member.
   bool counts(const MirrorFollower& follower) const;
   /// Gives a member up: a joining one has failed, any other is left out. Ends when the member is absent, or when this

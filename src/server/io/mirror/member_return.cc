@@ -97,6 +97,7 @@ job::Task<Result<void>> MemberReturn::catch_up(MirrorFollowerPtr follower) {
   SPATE_LOG("server/io", info, "a member of a group returns group={} target={} datafiles={}", group_.id,
             follower->target, regions.size());
   SPATE_CO_TRY(std::ignore, co_await copier_.copy_all(follower, regions));
+  SPATE_CO_TRY(std::ignore, co_await copier_.reserve_all(follower, regions));
   // No note would make it receive them again if its machine lost power.
   SPATE_CO_TRY(std::ignore, co_await copier_.sync_all(follower, renewed));
   renewed_.erase(follower->target);
