@@ -47,8 +47,8 @@ enum class BytestreamOp : std::uint8_t {
   kRead,      // extents -> memory; stops at the datafile's end (a short count; the rest of memory is untouched)
   kWrite,     // memory -> extents; creates the datafile (0600) at its first write
   kTruncate,  // to `size`, up or down
-  kPunch,     // extents become zeros; the size stays
-  kAllocate,  // space for extents is reserved; the change counter moves, size and mtime stay unless it is to `extend`
+  kPunch,     // extents become zeros; the size stays; creates the datafile, which keeps the time
+  kAllocate,  // space for extents is reserved; counter and mtime move; the size stays unless it is to `extend`
   kSync,      // everything completed before is durable, the datafile's existence included
   kStat,
   kRemove,        // also succeeds if the datafile does not exist
@@ -73,8 +73,8 @@ struct BytestreamRequest {
   std::span<const MutableByteView>
       memory;              // read, write: taken in order, total = total of extents; never written by kWrite
   std::uint64_t size = 0;  // truncate; data_ranges: where to begin
-  WallTime now;  // write, truncate, punch, copy, note_change, allocate that extends: becomes mtime (never moved back)
-  bool extend = false;  // allocate: the datafile then reaches to the end of the extents at least
+  WallTime now;            // write, truncate, punch, copy, note_change, allocate: becomes mtime (never moved back)
+  bool extend = false;     // allocate: the datafile then reaches to the end of the extents at least
   /// Read, write: past the page cache, between the device and this memory. Offsets, sizes and memory are multiples of
   /// Bytestreams::direct().alignment, extents ascend; a read may reach beyond the datafile's end. Otherwise they return
   /// kInvalidArgument.

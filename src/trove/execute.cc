@@ -215,9 +215,8 @@ void allocate(DatafileStore& store, LocalDatafile& datafile, const BytestreamReq
   done.status = store.admit(datafile, request.extents);
   if (done.status == Errc::kOk) done.status = datafile.stat(done.stat);
   if (done.status == Errc::kOk) {
-    // The counter shows an operation on the file. Its content was not changed, so mtime stays, unless the file grows.
     const bool grows = request.extend && end_of(request.extents) > done.stat.size;
-    const ChangeScope change(datafile, grows ? request.now : WallTime{});
+    const ChangeScope change(datafile, request.now);
     done.status = for_each_extent(datafile.fd(), request.extents, grows ? 0 : FALLOC_FL_KEEP_SIZE);
   }
   // The kernel sets the inode's times when it reserves space. The times of the content are stored over them.
@@ -263,11 +262,13 @@ void lend(const LocalDatafile& datafile, LendAccess how, BytestreamCompletion& d
   done.file = std::make_shared<DatafileDescriptor>(std::move(fd));
 }
 
-/// Whether the operation creates the datafile. An empty write and a truncate to 0 do not: it stays empty.
+/// Whether the operation creates the datafile. An empty write and a truncate to 0 do not: it stays empty. A punch does:
+/// the datafile keeps its time.
 bool creates(const BytestreamRequest& request) {
   switch (request.op) {
     case BytestreamOp::kWrite:
     case BytestreamOp::kCopy:
+    case BytestreamOp::kPunch:
     case BytestreamOp::kAllocate: return total_size(request.extents) > 0;
     case BytestreamOp::kTruncate: return request.size > 0;
     default: return false;

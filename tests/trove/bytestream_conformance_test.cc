@@ -41,7 +41,6 @@ TEST_P(BytestreamTest, NeverWrittenIsEmpty) {
   EXPECT_EQ(run(BytestreamOp::kOpen, id(9)).status, Errc::kNotFound);
   EXPECT_EQ(run(BytestreamOp::kRemove, id(9)).status, Errc::kOk);
   EXPECT_EQ(run(BytestreamOp::kSync, id(9)).status, Errc::kOk);
-  EXPECT_EQ(run(BytestreamOp::kPunch, id(9), {{0, 10}}).status, Errc::kOk);
   EXPECT_EQ(run(BytestreamOp::kMakeResident, id(9), {{0, 10}}).status, Errc::kOk);
   EXPECT_EQ(truncate(id(9), 0).status, Errc::kOk);
   EXPECT_EQ(run(BytestreamOp::kOpen, id(9)).status, Errc::kNotFound);
@@ -211,8 +210,21 @@ TEST_P(BytestreamTest, AllocateReservesAndKeepsTheSize) {
   const BytestreamStat before = stat(id(1));
   EXPECT_EQ(run(BytestreamOp::kAllocate, id(1), {{0, 2 * kMiB}}).stat.size, 200U);
   EXPECT_GT(stat(id(1)).change_counter, before.change_counter);
-  EXPECT_EQ(stat(id(1)).mtime, before.mtime);
+  EXPECT_GT(stat(id(1)).mtime, before.mtime);
   EXPECT_EQ(read(id(1), 100, 100), pattern(1, 100));
+}
+
+TEST_P(BytestreamTest, APunchNotesTheTimeAlsoWhereNothingIs) {
+  for (const DatafileId which : {id(1), id(2)}) {
+    if (which == id(1)) write(which, 0, pattern(1, 100));
+    const BytestreamStat before = stat(which);
+    const BytestreamCompletion done = run(BytestreamOp::kPunch, which, {{kMiB, 10}});
+    EXPECT_EQ(done.status, Errc::kOk);
+    EXPECT_EQ(done.stat.size, before.size);
+    EXPECT_GT(done.stat.mtime, before.mtime);
+    EXPECT_GT(done.stat.change_counter, before.change_counter);
+    EXPECT_EQ(stat(which).mtime, done.stat.mtime);
+  }
 }
 
 TEST_P(BytestreamTest, CounterGrowsWithEachChangeOnly) {

@@ -190,6 +190,7 @@ void SimDisk::carry_out(Operation& operation) {
   const bool creates = (request.op == BytestreamOp::kWrite && !operation.data.empty()) ||
                        (request.op == BytestreamOp::kTruncate && request.size > 0) ||
                        (request.op == BytestreamOp::kAllocate && !operation.extents.empty()) ||
+                       (request.op == BytestreamOp::kPunch && !operation.extents.empty()) ||
                        (request.op == BytestreamOp::kCopy && operation.extents.front().size > 0);
   if (file == nullptr && creates) file = files_[request.id] = std::make_shared<SimFile>();
   if (file == nullptr) {
@@ -224,12 +225,10 @@ void SimDisk::carry_out_on(SimFile& file, Operation& operation) {
     case BytestreamOp::kTruncate:
     case BytestreamOp::kPunch: cut(file, request); break;
     case BytestreamOp::kNoteChange: file.changed(request.now); break;
-    case BytestreamOp::kAllocate: {
-      const std::uint64_t before = file.size();
+    case BytestreamOp::kAllocate:
       operation.done.status = allocate(file, operation);
-      file.changed(file.size() > before ? request.now : WallTime{});
+      file.changed(request.now);
       break;
-    }
     case BytestreamOp::kCopy:
       if (operation.extents.front().size > 0) operation.done.status = copy(file, operation);
       break;
