@@ -26,7 +26,7 @@ void keep_granted_directory(CachedObjects& objects, const wire::GrantedObject& g
   const bool empty = (granted.flags & wire::GrantedObject::kNeverUsed) != 0;
   if (!searchable || empty) objects.forget_names(granted.object.attributes.handle, directory);
   if (searchable && empty) directory.complete = true;
-  if ((granted.flags & wire::GrantedObject::kDelegated) != 0) directory.delegated = true;
+  directory.delegated = (granted.flags & wire::GrantedObject::kDelegated) != 0;
 }
 
 void keep_granted_name(CachedObjects& objects, const wire::LeaseStep& step) {

@@ -53,7 +53,8 @@ CachedObject* LocalAnswers::delegated(Handle object) {
   const MonoTime now = cache_.clock_.now();
   if (cache_.all_blocked(now)) return nullptr;
   CachedObject* const found = cache_.objects_.use(object, now);
-  const bool usable = found != nullptr && found->delegated && found->reply && !cache_.changes_.touch_entries_of(object);
+  const bool changes = cache_.changes_.touch(object) || cache_.changes_.touch_entries_of(object);
+  const bool usable = found != nullptr && found->delegated && found->reply && !changes;
   if (!usable || found->reply->attributes.type == FileType::kDirectory) return usable ? found : nullptr;
   // Any other object is protected by the directory in which it was made.
   const CachedObject* const directory = cache_.objects_.find(found->made_in);

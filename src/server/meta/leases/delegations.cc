@@ -36,8 +36,9 @@ bool LeaseManager::meets(const Operation& operation, Handle object, std::uint64_
   return table_.undelegated_since(object, ends);
 }
 
-/// Delegates the directories that the operation has made. An object that a queued change has made belongs to the
-/// delegation of the directory in which it was made.
+/// Delegates the directories that the operation has made, and tells which of those that it has changed are delegated
+/// still: its holder queues nothing in one that has got an access control list. An object that a queued change has made
+/// belongs to the delegation of the directory in which it was made.
 void LeaseManager::delegate(const Operation& operation, wire::Granted& granted) {
   const rpc::Call& call = operation.call();
   if ((call.peer->features & wire::kFeatureDelegates) == 0) return;
@@ -54,14 +55,15 @@ void LeaseManager::delegate(const Operation& operation, wire::Granted& granted) 
     const bool made = delegates && name != names.end();
     // A queue knows the names that it has put into a directory of its own.
     const bool empty = (object.flags & wire::GrantedObject::kNeverUsed) != 0;
-    const bool good = made && (queued || empty) && (object.flags & wire::GrantedObject::kDelegated) != 0;
+    const bool may_be = (object.flags & wire::GrantedObject::kDelegated) != 0;
+    const bool good = made && (queued || empty) && may_be;
     if (good) {
       table_.set_delegated(handle, client, handle);
     } else if (made && queued) {
       table_.set_delegated(handle, client, name->directory);
     }
     object.flags &= static_cast<std::uint8_t>(~wire::GrantedObject::kDelegated);
-    if (table_.of(handle)->at(client).delegated == handle) object.flags |= wire::GrantedObject::kDelegated;
+    if (may_be && table_.of(handle)->at(client).delegated == handle) object.flags |= wire::GrantedObject::kDelegated;
   }
   if (!queued) return;
   table_.make_room(client);

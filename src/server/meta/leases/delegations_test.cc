@@ -56,6 +56,28 @@ TEST_F(MetaDelegations, SomeDirectoriesAreDelegatedToNobody) {
   EXPECT_EQ(role->leases().delegated(), 2U);
 }
 
+/// Its maker could not compute the rights of what is made in it.
+TEST_F(MetaDelegations, ADirectoryThatGetsADefaultListIsDelegatedNoMore) {
+  Holder h = holder();
+  const Handle d = delegated(h, "d");
+  wire::SetxattrRequest list;
+  list.where = at("d");
+  list.name = "user.x";
+  ASSERT_OK(asked<wire::Empty>(h.q.client, list));
+  EXPECT_TRUE(is_delegated(d)) << "another attribute changes nothing";
+  list.name = "system.posix_acl_default";
+  Encoder bytes(list.value);
+  bytes.u32(2);
+  for (const std::uint16_t tag : std::array<std::uint16_t, 3>{1, 4, 32}) {
+    bytes.u16(tag);
+    bytes.u16(7);
+    bytes.u32(0);
+  }
+  ASSERT_OK(asked<wire::Empty>(h.q.client, list));
+  EXPECT_NE(flags_of(d), 0) << "the answer tells of the directory";
+  EXPECT_FALSE(is_delegated(d));
+}
+
 TEST_F(MetaDelegations, ReadsWaitForWhatIsQueued) {
   const auto found = waits<wire::ObjectReply>(lookup("d1/f"), false);
   EXPECT_OK(found);
