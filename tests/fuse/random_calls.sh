@@ -14,7 +14,7 @@ for seed in $(seq "$first" $((first + ${SPATE_SEEDS:-2} - 1))); do
   "$SPATE_BIN/posix_folder_oracle" "$dir/l/$seed" "$dir/m/$seed" "$dir/b/$seed" "$seed" "${SPATE_CALLS:-600}" > "$dir/said" 2>&1 &
   oracle=$!
   kills=0
-  while sleep 0.4 && kill -0 $oracle 2> /dev/null; do
+  while sleep 0.1 && kill -0 $oracle 2> /dev/null; do
     if [ $kills -lt 4 ]; then  # the fifth crash within a minute ends a mount
       kill -9 "$(status m server)"
       kills=$((kills + 1))
