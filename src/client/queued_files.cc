@@ -236,10 +236,11 @@ job::Task<void> QueuedFiles::send(Handle handle) {
 job::Task<QueuedFiles::Opened> QueuedFiles::open(Handle handle, std::uint8_t open_flags) {
   adopt();
   const auto found = files_.find(handle);
-  if (found != files_.end()) {
+  if (found != files_.end() && !found->second->is_closed()) {
     auto taken = co_await take(found->second);
     co_return taken;
   }
+  co_await send(handle);  // what an open has left that was closed meanwhile, and which ends by itself
   auto made = co_await open_made(handle, open_flags, cluster_.session().limits());
   co_return made;
 }

@@ -34,9 +34,10 @@ struct OpenedFile {
   std::uint8_t rights = 0;
 };
 
-class QueuedProgram : private QueueingClients {
+class QueuedProgram : protected QueueingClients {
  public:
   explicit QueuedProgram(std::uint64_t seed) : QueueingClients(seed) { root_.handle = kRootHandle; }
+  virtual ~QueuedProgram() = default;
 
   /// Ends early when `failed` says that an answer was wrong.
   void run(int steps, const std::function<bool()>& failed = ::testing::Test::HasFailure) {
@@ -49,6 +50,7 @@ class QueuedProgram : private QueueingClients {
         kill_client();
       }
       if (one_in(80)) restart_meta();
+      if (one_in(80)) drop_connection();
       operate();
     }
     for (who_ = 0; who_ < 2 && !failed(); ++who_) close_files();
@@ -62,7 +64,12 @@ class QueuedProgram : private QueueingClients {
   /// Writes that did not wait for the creation of their file.
   std::uint64_t early_writes() const { return early_writes_; }
 
- private:
+ protected:
+  /// After each change of names.
+  virtual void names_changed() {}
+  /// After each write.
+  virtual void wrote(const Node&) {}
+
   /// A directory, often one in which something was made lately.
   Node& directory() {
     Node* at = &root_;
@@ -94,6 +101,7 @@ class QueuedProgram : private QueueingClients {
   void operate() {
     Node& parent = directory();
     who_ = one_in(8) ? below(3) : &parent == &root_ ? below(2) : parent.maker;
+    if (only_) who_ = *only_;
     reach();
     const std::string entry = name();
     const auto found = parent.entries.find(entry);
@@ -142,6 +150,7 @@ class QueuedProgram : private QueueingClients {
     what_ += fmt::format(" -> {:x}", made->handle.value);
     fresh->mode = mode;
     parent.entries[entry] = std::move(fresh);
+    names_changed();
   }
   void make_directory(Node& parent, const std::string& entry, const Node* node) {
     what_ += " mkdir";
@@ -232,6 +241,7 @@ class QueuedProgram : private QueueingClients {
     }
     node.data.insert(node.data.end(), bytes.begin(), bytes.end());
     node.mtime.reset();
+    wrote(node);
   }
   void close_file(std::size_t which) {
     const OpenedFile opened = opened_[who_][which];
@@ -311,6 +321,7 @@ class QueuedProgram : private QueueingClients {
       EXPECT_OK(removed) << what_;
       for (auto& opened : opened_) std::erase_if(opened, [&](const OpenedFile& one) { return one.node == node; });
       parent.entries.erase(entry);
+      names_changed();
     }
   }
   void rename(Node& parent, const std::string& entry, Node* node) {
@@ -323,6 +334,7 @@ class QueuedProgram : private QueueingClients {
     auto moved = std::move(parent.entries.at(entry));
     parent.entries.erase(entry);
     to.entries[new_name] = std::move(moved);
+    names_changed();
   }
   void list(const Node& directory) {
     wire::ReaddirRequest request;
@@ -364,6 +376,7 @@ class QueuedProgram : private QueueingClients {
   std::set<Handle> handles_;
   std::uint64_t early_writes_ = 0;
   std::array<std::vector<OpenedFile>, 2> opened_;
+  std::optional<std::size_t> only_;  // the only client that calls
 };
 
 }  // namespace spate::cluster

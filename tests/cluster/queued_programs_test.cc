@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "model/defect.h"
-#include "tests/cluster/queued_program.h"
+#include "tests/cluster/queued_crash.h"
 
 namespace spate::cluster {
 namespace {
@@ -33,6 +33,18 @@ TEST(QueuedPrograms, EachClientSeesEverythingThatWasAnswered) {
   }
   EXPECT_GT(local, 1000U) << "hardly anything was answered locally";
   EXPECT_GT(early, 300U) << "hardly a write was early";
+}
+
+TEST(QueuedPrograms, ACrashOfTheMachineTakesTheLatestChangesOnly) {
+  const std::uint64_t first = number_in("SPATE_SEED", 1);
+  const std::uint64_t seeds = number_in("SPATE_SEEDS", 30);
+  std::size_t lost = 0;
+  for (std::uint64_t i = 0; i < seeds && !HasFailure(); ++i) {
+    SCOPED_TRACE(fmt::format("seed {}", first + i));
+    QueuedCrash program(first + i);
+    lost += program.run(60);
+  }
+  if (seeds >= 30) EXPECT_GT(lost, seeds / 2) << "hardly anything was lost";
 }
 
 /// Whether a program with the defect gets a wrong answer.

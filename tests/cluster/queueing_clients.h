@@ -18,7 +18,7 @@ namespace spate::cluster {
 /// calls at a time.
 class QueueingClients {
  protected:
-  explicit QueueingClients(std::uint64_t seed) : random_(seed), world_({}) {
+  explicit QueueingClients(std::uint64_t seed) : random_(seed), world_(world_of(seed)) {
     for (int i = 0; i < 2; ++i) {
       memories_.push_back(std::make_unique<MountMemory>());
       memory_of_.push_back(memories_.back().get());
@@ -27,6 +27,13 @@ class QueueingClients {
     clients_.push_back(&start(nullptr));
   }
 
+  /// In every third world messages take different times.
+  static WorldOptions world_of(std::uint64_t seed) {
+    WorldOptions options;
+    options.seed = seed;
+    if (seed % 3 == 2) options.fabric.link.jitter = std::chrono::microseconds(300);
+    return options;
+  }
   /// How many changes the clients have answered themselves. Complete after expect_no_loss().
   std::uint64_t local() const { return local_; }
   std::uint64_t below(std::uint64_t limit) { return random_.next() % limit; }
@@ -66,6 +73,12 @@ class QueueingClients {
     world_.run_for(std::chrono::microseconds(below(200'000)));
     world_.start_server(meta);
     if (one_in(2)) world_.run_for(std::chrono::microseconds(below(500'000)));
+  }
+
+  void drop_connection() {
+    const std::vector<ServerId> servers = world_.servers();
+    const ServerId server = servers[below(servers.size())];
+    world_.fabric().drop_connection(server.value, clients_[below(clients_.size())]->node());
   }
 
   void expect_no_loss() {
