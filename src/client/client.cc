@@ -13,6 +13,10 @@ constexpr std::uint32_t kReaddirRoom = 256 * 1024;
 /// Room for an object and all steps of the path to it, bytes.
 constexpr std::uint32_t kLookupRoom = 48 * 1024;
 
+void forget_appends_before_cut(Session& session, const NamePath& where) {
+  if (session.handover() != nullptr && where.path.empty()) session.handover()->forget_unasked(where.start);
+}
+
 job::Task<Result<std::unique_ptr<File>>> opened(Cluster& cluster, Result<wire::OpenReply> reply,
                                                 std::uint8_t open_flags) {
   if (!reply) co_return std::move(reply).error();
@@ -169,6 +173,7 @@ job::Task<Result<std::unique_ptr<File>>> Client::open(NamePath where, std::uint8
   const Limits limits = session().limits();
   if (request.where.path.empty()) co_await queued_files_.send(request.where.start);
   co_await send_gathered(request.where);
+  if ((open_flags & wire::kOpenTruncate) != 0) forget_appends_before_cut(session(), request.where);
   Result<wire::OpenReply> reply = Errc::kUnknown;
   if (auto kept = cluster_.cached_opens().take(request.where, open_flags)) {
     reply = *std::move(kept);
@@ -315,6 +320,7 @@ job::Task<Result<void>> Client::truncate(NamePath where, std::uint64_t size) {
   request.size = size;
   const Limits limits = session().limits();
   co_await send_gathered(request.where);
+  forget_appends_before_cut(session(), request.where);
   SPATE_CO_TRY(auto reply, co_await cluster_.change(request, limits));
   if (reply.layout) {
     const auto slots = static_cast<std::uint32_t>(reply.layout->slots.size());

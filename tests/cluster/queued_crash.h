@@ -6,9 +6,9 @@
 
 namespace spate::cluster {
 
-/// What the other clients find is a state that the crashed client has seen: the changes of names that are missing are its
-/// latest ones, and an fsync has covered none of them. Data that are missing are at the ends of files, and behind what
-/// an fsync of the file has covered.
+/// What the other clients find is a state that the crashed client has seen: the changes of names that are missing are
+/// its latest ones, and an fsync has covered none of them. Data that are missing are at the ends of files, and behind
+/// what an fsync of the file has covered.
 class QueuedCrash : private QueuedProgram {
  public:
   using QueuedProgram::QueuedProgram;
@@ -39,7 +39,8 @@ class QueuedCrash : private QueuedProgram {
   using Names = std::map<std::string, std::uint64_t>;
 
   void begin() {
-    each_file(root_, [this](const Node& file) { covered_[file.handle.value] = written_[file.handle.value] = file.data; });
+    each_file(root_,
+              [this](const Node& file) { covered_[file.handle.value] = written_[file.handle.value] = file.data; });
     recording_ = true;
     names_changed();
     durable_ = 0;
@@ -83,7 +84,8 @@ class QueuedCrash : private QueuedProgram {
     look_at(kRootHandle, "", found);
     std::size_t state = states_.size() - 1;
     while (state > durable_ && states_[state] != found) --state;
-    EXPECT_EQ(states_[state], found) << "the names are of no state since the last fsync, of " << states_.size() - durable_;
+    EXPECT_EQ(states_[state], found) << "the names are of no state since the last fsync, of "
+                                     << states_.size() - durable_;
     return states_.size() - 1 - state;
   }
   void look_at(Handle directory, const std::string& path, Names& found) {

@@ -99,6 +99,7 @@ job::Task<Result<void>> File::truncate(std::uint64_t size) {
   Limits limits = cluster_.session().limits();
   limits.data_of = handle_;
   co_await cluster_.gathered().send(handle_);
+  if (HandoverState* const handover = cluster_.session().handover()) handover->forget_unasked(handle_);
   Result<wire::TruncateReply> reply = Errc::kBadDescriptor;
   for (int tries = 1; tries <= kMostRenewals && is_unknown_open(reply.code()); ++tries) {
     SPATE_CO_TRY(std::ignore, co_await capability_.make_current(limits));

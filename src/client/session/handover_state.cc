@@ -301,9 +301,20 @@ bool HandoverState::may_append_again(Handle handle) {
 }
 
 void HandoverState::forget_unasked() {
+  forget_unasked_if([](const Append&) { return true; });
+}
+
+void HandoverState::forget_unasked(Handle cut) {
+  forget_unasked_if([cut](const Append& append) { return append.handle == cut; });
+}
+
+template <typename Which>
+void HandoverState::forget_unasked_if(Which which) {
   const std::lock_guard lock(append_mutex_);
+  if (inherited_appends_.empty()) return;
   appends_->for_each([&](Append& append) {
-    if (!inherited_appends_.contains(append.request_id) || asked_again_.contains(append.request_id)) return;
+    const bool unasked = inherited_appends_.contains(append.request_id) && !asked_again_.contains(append.request_id);
+    if (!unasked || !which(append)) return;
     inherited_appends_.erase(append.request_id);
     appends_->remove(append);
   });

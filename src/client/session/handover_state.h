@@ -223,6 +223,9 @@ class HandoverState {
   bool may_append_again(Handle handle);
   /// Forgets the appends of earlier processes that the kernel has not repeated by now, because it never will.
   void forget_unasked();
+  /// The same for appends to a file that is about to be truncated. What such an append has written may then be cut off,
+  /// so a later append need not come behind it. (The kernel repeats calls before it makes new ones.) Thread-safe.
+  void forget_unasked(Handle cut);
 
   /// Records that the kernel keeps a copy of the object's attributes, and uses it until `until` at the latest. False:
   /// there are too many copies. One caller at a time.
@@ -242,6 +245,8 @@ class HandoverState {
   struct Layout;
   using Owner = std::tuple<Handle, LockKind, std::uint64_t>;
   explicit HandoverState(Layout& layout);
+  template <typename Which>
+  void forget_unasked_if(Which which);
 
   Layout& layout_;
   std::unique_ptr<HandoverRecords<Held>> held_;

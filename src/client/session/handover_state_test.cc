@@ -225,6 +225,20 @@ TEST_F(HandoverStateTest, TheNextProcessForgetsAppendsThatNobodyResends) {
   EXPECT_EQ(handover_->place_append(append_of(8, 51, 1)), 51U);
 }
 
+/// The process was killed when it had answered the append, before it could forget it.
+TEST_F(HandoverStateTest, AnAppendBehindATruncationDoesNotComeBehindWhatWasCutOff) {
+  handover_->place_append(append_of(2, 100, 10));
+  handover_->place_append(append_of(4, 110, 10));
+  next_process();
+  handover_->asked_again(4);
+  handover_->forget_unasked(Handle(8));
+  EXPECT_EQ(handover_->place_append(append_of(6, 50, 1)), 120U) << "another file is truncated";
+  handover_->forget_unasked(Handle(9));
+  EXPECT_EQ(handover_->place_append(append_of(4, 50, 10)), 110U) << "the kernel repeats this one";
+  handover_->end_append(4);
+  EXPECT_EQ(handover_->place_append(append_of(8, 51, 1)), 51U);
+}
+
 TEST_F(HandoverStateTest, OpensAreFoundOnceTheyArePublished) {
   HandoverState::Open* const kept = handover_->opens().take();
   kept->number = 1;
