@@ -11,7 +11,7 @@ killed=
 for seed in $(seq "$first" $((first + ${SPATE_SEEDS:-2} - 1))); do
   mount_at m "${1:-}"
   mkdir "$dir/l/$seed" "$dir/m/$seed"
-  "$SPATE_BIN/posix_folder_oracle" "$dir/l/$seed" "$dir/m/$seed" "$dir/b/$seed" "$seed" "${SPATE_CALLS:-600}" > "$dir/said" 2>&1 &
+  "$SPATE_BIN/posix_folder_oracle" "$dir/l/$seed" "$dir/m/$seed" "$dir/b/$seed" "$seed" "${SPATE_CALLS:-1500}" > "$dir/said" 2>&1 &
   oracle=$!
   kills=0
   while sleep 0.1 && kill -0 $oracle 2> /dev/null; do
