@@ -206,10 +206,8 @@ job::Task<Result<void>> Client::close_inherited(const HandoverState::Open& recor
   wire::CloseRequest request;
   request.handle = record.handle;
   request.rights = rights_of(record.open_flags);
-  if (record.closing) {
-    request.data = record.close_data;
-    request.atime = record.close_atime;
-  }
+  if (record.closing) request.data = record.close_data;
+  request.atime = record.close_atime;
   const Limits limits = session().limits();
   SPATE_CO_TRY(std::ignore, co_await session().ensure_open(limits));
   const rpc::SessionEpoch epoch = session().identity().session();

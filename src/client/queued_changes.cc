@@ -47,7 +47,7 @@ bool QueuedChanges::close(const Close& close, std::uint64_t request_id) {
   request.handle = close.file;
   request.rights = close.rights;
   if (allows(close.rights, Rights::kWrite)) request.data = wire::DataSummary();
-  if (close.read) request.atime = log_.time(WallTime());
+  request.atime = close.read_at;
   if (!local_.close(request, request_id).has_value()) return false;
   if (!held_.has(close.file) || log_.has(close.file)) return true;  // the answer to the creation sends the data
   session_.executor().post([this] {

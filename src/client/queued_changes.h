@@ -66,7 +66,7 @@ class QueuedChanges final : public SessionChanges {
   struct Close {
     Handle file;
     Rights rights = Rights::kNone;
-    bool read = false;  // now, and that sets atime
+    std::optional<WallTime> read_at = {};  // sets atime
   };
   bool close(const Close& close, std::uint64_t request_id);
   /// Whether anything waits for the server's answer.

@@ -156,19 +156,24 @@ void QueuedChanges::answered(const Batch& batch, const ChangeReply& reply) {
 }
 
 void QueuedChanges::note_answer(const QueueMemory::Record& record, wire::BatchedAnswer& answer) {
-  // A crash of the meta server's machine may take an open for reading. Nothing else is lost with it.
-  if (answer.status == Errc::kBadDescriptor && close_of_reader(record)) return;
   if (answer.status != Errc::kOk) {
     return note_failure(record, wire::error_of(answer.status, std::move(answer.context)));
   }
-  if (record.op == wire::Op::kClose) answers_.erase(record.object);
+  if (record.op == wire::Op::kClose) {
+    const auto close = wire::decode_body<wire::CloseRequest>(record.body);
+    const auto found = answers_.find(record.object);
+    const bool of_creator = close && found != answers_.end() && found->second.capability.rights == close->rights;
+    if (of_creator) answers_.erase(found);
+  }
   if (record.op != wire::Op::kCreate) return;
   auto created = wire::decode_body<wire::CreateReply>(answer.body);
   const bool opened = created && created->capability.rights != Rights::kNone;
   if (opened) answers_[record.object] = *std::move(created);
 }
 
+/// Opens and closes for reading change nothing that is kept, so a program need not hear of them.
 void QueuedChanges::note_failure(const QueueMemory::Record& record, const Error& error) {
+  if (record.op == wire::Op::kOpen || close_of_reader(record)) return local_.forget(record.object);
   log_.note_loss();
   const std::string name = name_of_ ? name_of_(record.object) : std::string();
   SPATE_LOG("client", error, "a change that was answered has failed {}{} error={}",

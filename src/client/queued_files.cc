@@ -254,6 +254,9 @@ job::Task<QueuedFiles::Opened> QueuedFiles::open_made(Handle handle, std::uint8_
     request.open_flags = open_flags & (wire::kOpenRead | wire::kOpenWrite | wire::kOpenByUser);
     request.renew = true;
     reply = co_await ask_to_open(cluster_, request, limits);
+    // This File does not tell the attribute cache of its writes.
+    cluster_.attributes().begin_writing(handle);
+    cluster_.attributes().end_writing(handle, std::nullopt);
   }
   if (!reply) co_return std::move(reply).error();
   if (!reply->object.layout) co_return Error(Errc::kProtocol, "the answer to a creation has no layout");

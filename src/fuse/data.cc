@@ -133,7 +133,7 @@ bool open_locally(Mount& mount, fuse_req_t request, fuse_ino_t inode, fuse_file_
       client::read_moves_atime(cluster, attributes) && (info->flags & O_NOATIME) == 0 && !mount.read_only->now();
   const bool each_read = cluster.options().atime == client::Atime::kAlways;
   info->keep_cache = mount.pages.opened_for_reading(attributes) && !(moves_atime && each_read);
-  if (info->keep_cache != 0 && moves_atime) opened->open->counts_as_read = true;
+  if (info->keep_cache != 0 && moves_atime) note_read(mount, *opened->open);
   const bool drops = info->keep_cache == 0;
   told_of_open(mount, attributes, *info, drops, answer([&] { return reply_open(request, *info); }));
   return true;
@@ -189,7 +189,7 @@ bool read_kept(Mount& mount, fuse_req_t request, std::size_t size, std::uint64_t
   const auto got = mount.tails->read(**now, offset, MutableByteView(bytes).first(std::min(size, bytes.size())));
   if (!got) return false;
   const bool moves = open->moves_atime && !mount.read_only->now();
-  if (moves && client::read_moves_atime(mount.process.client().cluster(), **now)) open->counts_as_read = true;
+  if (moves && client::read_moves_atime(mount.process.client().cluster(), **now)) note_read(mount, *open);
   answer([&] { return fuse_reply_buf(request, reinterpret_cast<const char*>(bytes.data()), *got); });
   return true;
 }

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <iterator>
 #include <memory>
 #include <mutex>
 
@@ -42,34 +41,52 @@ Result<wire::ReaddirReply> page_after(fuse_req_t request, fuse_ino_t inode, std:
   return run(request, [&](client::Client& c) { return c.readdir(read); });
 }
 
-/// All entries by their local cookies, for a reader that has begun with these.
-Result<wire::ReaddirReply> all_by_local_cookie(fuse_req_t request, fuse_ino_t inode) {
-  wire::ReaddirReply all;
-  while (!all.end) {
-    SPATE_TRY(wire::ReaddirReply page, page_after(request, inode, all.entries.empty() ? 0 : all.entries.back().cookie));
-    all.end = page.end || page.entries.empty();
-    all.parent = page.parent;
-    std::move(page.entries.begin(), page.entries.end(), std::back_inserter(all.entries));
-  }
-  for (wire::DirectoryEntry& entry : all.entries) entry.cookie = client::local_cookie(entry.name);
+/// Leaves the first entries by their local cookies. Entries with one cookie stay together.
+void cut_local_page(wire::ReaddirReply& page, std::size_t most) {
   const auto before = [](const auto& a, const auto& b) { return a.cookie < b.cookie; };
-  std::sort(all.entries.begin(), all.entries.end(), before);
+  std::sort(page.entries.begin(), page.entries.end(), before);
+  if (page.entries.size() <= most) return;
+  const std::uint64_t last = page.entries[most].cookie;
+  while (most > 0 && page.entries[most - 1].cookie == last) --most;
+  page.entries.resize(most);
+  page.end = false;
+}
+
+/// Entries behind `cookie` by their local cookies, for a reader that has begun with these. Reads the whole directory.
+Result<wire::ReaddirReply> page_after_local(fuse_req_t request, fuse_ino_t inode, std::uint64_t cookie) {
+  constexpr std::size_t kMostKept = client::LocalAnswers::kMostListed;
+  wire::ReaddirReply all;
+  all.end = true;
+  std::uint64_t place = 0;
+  for (bool ended = false; !ended;) {
+    SPATE_TRY(wire::ReaddirReply page, page_after(request, inode, place));
+    ended = page.end || page.entries.empty();
+    if (!ended) place = page.entries.back().cookie;
+    all.parent = page.parent;
+    for (wire::DirectoryEntry& entry : page.entries) {
+      entry.cookie = client::local_cookie(entry.name);
+      if (entry.cookie > cookie) all.entries.push_back(std::move(entry));
+    }
+    if (all.entries.size() > 2 * kMostKept) cut_local_page(all, kMostKept);
+  }
+  cut_local_page(all, kMostKept);
   return all;
 }
 
 /// A small cookie without a page is a local one, of an earlier process or from before a rewind.
 Result<void> load(fuse_req_t request, fuse_ino_t inode, OpenDirectory& directory, std::uint64_t cookie) {
-  const bool may_be_local = cookie < client::kLocalCookies && (!directory.loaded || directory.local);
+  const bool may_be_local =
+      this_mount().delegates && cookie < client::kLocalCookies && (!directory.loaded || directory.local);
   auto local = may_be_local ? list_queued(this_mount(), Handle(inode)) : std::nullopt;
   directory.local = local.has_value() || (may_be_local && cookie != 0);
   if (local) {
     directory.page = *std::move(local);
   } else if (directory.local) {
-    SPATE_TRY(directory.page, all_by_local_cookie(request, inode));
+    SPATE_TRY(directory.page, page_after_local(request, inode, cookie));
   } else {
     SPATE_TRY(directory.page, page_after(request, inode, cookie));
   }
-  directory.page_begins = directory.local ? 0 : cookie;
+  directory.page_begins = local ? 0 : cookie;
   directory.loaded = true;
   return {};
 }
@@ -82,6 +99,7 @@ std::optional<std::size_t> position(const OpenDirectory& directory, std::uint64_
   if (directory.local) {
     const auto behind = [](std::uint64_t place, const auto& entry) { return place < entry.cookie; };
     const auto next = std::upper_bound(entries.begin(), entries.end(), cookie, behind);
+    if (cookie < directory.page_begins || (next == entries.end() && !directory.page.end)) return std::nullopt;
     return static_cast<std::size_t>(next - entries.begin());
   }
   const auto last = std::find_if(entries.rbegin(), entries.rend(), [&](const auto& e) { return e.cookie == cookie; });

@@ -21,7 +21,6 @@ struct OpenFile {
   bool queued = false;                            // its creation was answered locally (fuse/queueing.h)
   bool known_later = false;                       // the open was answered locally: the server learns of it later
   bool moves_atime = true;                        // not O_NOATIME
-  std::atomic<bool> counts_as_read = false;       // its close sets atime, since the kernel reads its own pages
   std::atomic<bool> pages_differ = false;         // if `queued`: the kernel's pages lack something of the data
   std::uint8_t flags = 0;                         // if `queued`: the wire::OpenFlags of the open
   std::atomic<bool> tail_dropped = false;         // appends have had the kernel drop the pages at the file's end
@@ -34,6 +33,15 @@ struct OpenFile {
   bool is_opened() {
     const std::lock_guard lock(opening);
     return file != nullptr;
+  }
+  /// Its close sets atime, since the kernel reads its own pages. The next process knows that, too.
+  void note_read(WallTime at) {
+    const std::lock_guard lock(opening);
+    if (record != nullptr && file == nullptr) record->close_atime = at;
+  }
+  std::optional<WallTime> read_at() {
+    const std::lock_guard lock(opening);
+    return record == nullptr ? std::nullopt : record->close_atime;
   }
 };
 

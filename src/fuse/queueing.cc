@@ -90,6 +90,8 @@ std::optional<OpenedLocally> open_queued(Mount& mount, fuse_req_t request, Handl
   return std::nullopt;
 }
 
+void note_read(const Mount& mount, OpenFile& open) { open.note_read(changes_of(mount).log().time(WallTime())); }
+
 std::optional<Result<void>> remove_queued(Mount& mount, const wire::NamePath& where, wire::Op op) {
   if (!mount.delegates) return std::nullopt;
   const std::uint64_t request_id = CurrentRequest::of_this_thread().request_id();
@@ -139,7 +141,7 @@ Result<bool> write_queued(Mount& mount, fuse_req_t request, OpenFile& open, cons
 bool close_queued(Mount& mount, std::uint64_t number, const std::shared_ptr<OpenFile>& open, std::uint64_t request_id) {
   if ((!open->queued && !open->known_later) || open->is_opened()) return false;
   const bool waits = open->queued && changes_of(mount).held().when_closed(open->handle, when_closed(mount, open));
-  const client::QueuedChanges::Close close{open->handle, client::rights_of(open->flags), open->counts_as_read};
+  const client::QueuedChanges::Close close{open->handle, client::rights_of(open->flags), open->read_at()};
   if (!changes_of(mount).close(close, request_id)) return false;
   std::ignore = mount.files.remove(number);
   if (!waits) return mount.files.forget(*open), true;

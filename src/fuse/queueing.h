@@ -19,6 +19,8 @@ struct OpenedLocally {
   Attributes attributes;
 };
 std::optional<OpenedLocally> open_queued(Mount& mount, fuse_req_t request, Handle file, bool direct, bool moves_atime);
+/// A program reads an open of open_queued() now, and that sets atime.
+void note_read(const Mount& mount, OpenFile& open);
 /// Removes a name, with unlink or rmdir, at once, and queues that. Nothing: the servers must be asked.
 std::optional<Result<void>> remove_queued(Mount& mount, const wire::NamePath& where, wire::Op op);
 /// Lists a directory without the servers, in one page. Nothing: the servers must be asked.

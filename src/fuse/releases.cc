@@ -7,12 +7,18 @@
 namespace spate::fuse {
 namespace {
 
+void call_answered(Mount& mount, std::uint64_t request_id) {
+  mount.handover.call_answered(request_id);
+  mount.process.client().cluster().queued().log().call_answered(request_id);
+}
+
 /// The handover state keeps the open until the meta server has ended it, which may happen after this task has failed.
 job::Task<Result<void>> close_one(Mount& mount, client::Client& client, std::shared_ptr<OpenFile> open,
                                   std::uint64_t request_id) {
   UniqueFunction<void()> on_ended = [files = mount.shared_files, open] { files->forget(*open); };
   if (open->file == nullptr && open->queued) {
     SPATE_CO_TRY(open->file, co_await open_created(mount, client, *open));
+    client.session().next_request_id(request_id);  // the open has used it
   }
   if (open->file == nullptr && closed_before(mount, *open, request_id)) {
     mount.files.forget(*open);
@@ -39,7 +45,7 @@ job::Task<Unit> close_and_answer(Mount& mount, fuse_req_t request, std::shared_p
   if (!closed) SPATE_LOG("fuse", error, "close failed error={}", closed.error().message());
   mount.files.released(*open);
   fuse_reply_err(request, 0);
-  mount.handover.call_answered(request_id);
+  call_answered(mount, request_id);
   co_return Unit();
 }
 
@@ -87,7 +93,7 @@ job::Task<Unit> close_left(Mount& mount) {
     const std::uint64_t request_id = open->record->close_request_id;
     client.session().next_request_id(request_id);
     const auto closed = co_await close_one(mount, client, open, request_id);
-    mount.handover.call_answered(request_id);
+    call_answered(mount, request_id);
     if (!closed) SPATE_LOG("fuse", error, "close failed error={}", closed.error().message());
   }
   co_return Unit();

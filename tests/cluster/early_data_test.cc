@@ -112,11 +112,41 @@ TEST_F(EarlyDataTest, TheCloseOfALocalOpenMovesATime) {
   world_.run_for(seconds(1));
   for (const bool reads : {false, true}) {
     ASSERT_TRUE(queued().answers().open(handle, 0).has_value()) << reads;
-    EXPECT_TRUE(queued().close({handle, Rights::kRead, reads}, 0)) << reads;
+    const auto read_at = reads ? std::optional(a_->client().session().fs_time()) : std::nullopt;
+    EXPECT_TRUE(queued().close({handle, Rights::kRead, read_at}, 0)) << reads;
     EXPECT_EQ(kept(handle).atime > before.atime, reads) << reads;
   }
   const Attributes here = kept(handle);
   EXPECT_EQ(text(stat(*b_, "d/f").value()), text(here));
+}
+
+/// The close of a reader leaves the answer to the creation, by which the creator writes.
+TEST_F(EarlyDataTest, AReaderDoesNotDisturbTheCreator) {
+  const Handle handle = made(d_, "f", FileType::kRegular, kReadWrite);
+  auto reader = run(*a_, a_->client().open(path_from_root("d/f"), wire::kOpenRead));
+  ASSERT_OK(reader);
+  EXPECT_OK(run(*a_, (*reader)->close()));
+  EXPECT_OK(run(*a_, queued().send_all(a_->client().session().limits())));
+  asked_.clear();
+  auto file = run(*a_, a_->client().queued_files().open(handle, kReadWrite));
+  ASSERT_OK(file);
+  EXPECT_EQ(asked_[wire::Op::kOpen], 0U);
+  EXPECT_OK(run(*a_, (*file)->write(0, content(500))));
+  EXPECT_EQ(stat(*a_, "d/f").value().size, 600U);
+  EXPECT_OK(run(*a_, (*file)->close()));
+  EXPECT_EQ(stat(*b_, "d/f").value().size, 600U);
+}
+
+/// Without the answer the creator's File does not tell the cache of its writes.
+TEST_F(EarlyDataTest, AFileThatWasOpenedAgainHasTheSizeOfItsData) {
+  const Handle handle = made(d_, "f", FileType::kRegular, kReadWrite);
+  EXPECT_OK(run(*a_, queued().answer_of(handle, a_->client().session().limits())));  // nobody has it now
+  auto file = run(*a_, a_->client().queued_files().open(handle, kReadWrite));
+  ASSERT_OK(file);
+  EXPECT_OK(run(*a_, (*file)->write(0, content(500))));
+  EXPECT_EQ(stat(*a_, "d/f").value().size, 600U);
+  EXPECT_OK(run(*a_, (*file)->close()));
+  EXPECT_EQ(stat(*b_, "d/f").value().size, 600U);
 }
 
 /// The same of a file that was written through the io servers.

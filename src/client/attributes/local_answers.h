@@ -27,6 +27,7 @@ class LocalAnswers {
       : cache_(cache), log_(log), after_data_(after_data) {}
 
   using NewObject = ObjectToMake;
+  static constexpr std::size_t kMostListed = 16384;  // some 5 MiB of entries
   // Nothing, or false: the server must be asked, once it has all changes of the log.
   std::optional<Result<Attributes>> make(const NewObject& made, std::uint64_t request_id);
   std::optional<Result<Attributes>> set(wire::SetattrRequest request, std::uint64_t request_id);
@@ -40,7 +41,8 @@ class LocalAnswers {
   /// Removes a name of a file or link that has no other one, or an empty directory. `where`: the directory, and the
   /// name in it. Fails as the server would.
   std::optional<Result<void>> remove(const wire::NamePath& where, wire::Op op, std::uint64_t request_id);
-  /// All entries of a directory, by local_cookie(). Nothing: they are too many, or it is not known what else is there.
+  /// All entries of a directory, by local_cookie(). Nothing: they are more than kMostListed, or it is not known what
+  /// else is there.
   std::optional<wire::ReaddirReply> list(Handle directory);
   /// Whether the object was made locally, and nothing gave it extended attributes since.
   bool has_no_xattrs(Handle object);

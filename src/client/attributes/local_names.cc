@@ -9,7 +9,6 @@
 namespace spate::client {
 namespace {
 
-constexpr std::size_t kMostListed = 16384;     // some 5 MiB of entries
 constexpr std::uint32_t kSpecialBits = 07000;  // setuid, setgid and sticky
 constexpr std::uint32_t kOwnerWriteExecute = 0300;
 

@@ -66,6 +66,7 @@ void File::keep_in(HandoverState::Open& record) {
 
 void File::inherit(HandoverState::Open& record) {
   if (!record.reads_count) data_.forget_reads();
+  if (record.close_atime) data_.note_read(*record.close_atime);
   if (allows(capability_.rights(), Rights::kWrite)) {
     written_.inherit(record);
   } else {

@@ -89,8 +89,9 @@ class FileData {
   bool reads_count() const { return reads_count_; }
   /// Whether the next read sets atime.
   bool read_counts() const { return read_due_ && reads_count_; }
-  /// Notes that data were read.
+  /// Notes that data were read: now, or at a time that sets atime.
   void note_read();
+  void note_read(WallTime at) { read_at_ = at; }
   /// The time of the last read that sets atime.
   std::optional<WallTime> read_at() const { return read_at_; }
   /// Notes that data were written.

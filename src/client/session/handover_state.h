@@ -151,10 +151,10 @@ class HandoverState {
     bool reads_count = true;
     bool lost_write = false;
     bool released = false;  // the front end uses the file no more, but its close is not answered
-    bool closing = false;   // its close has been sent; the following members describe it
+    bool closing = false;   // its close has been sent; the next two members describe it
     std::uint64_t close_request_id = 0;
     std::optional<wire::DataSummary> close_data;
-    std::optional<WallTime> close_atime;
+    std::optional<WallTime> close_atime;  // when it was read, as far as the front end or its close knows
   };
   /// The open file through which a lock was taken.
   struct LockUse {
