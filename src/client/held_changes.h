@@ -60,12 +60,12 @@ class HeldChanges final : public ChangesAfterData {
   };
   /// The files that keep() has begun with since the last call. They are here when their creation leaves the log.
   std::vector<Fresh> take_fresh();
-  /// What the datafiles of a closed file have. The bytes are there during the call.
+  /// The state and the content of a closed file's datafiles. The bytes are there during the call.
   struct Sent {
     wire::DataSummary data;
     ByteView bytes;
   };
-  /// Null: not all data were sent, or nobody knows what the datafiles have.
+  /// Null: not all data were sent, or nobody knows the state of the datafiles.
   using Then = UniqueFunction<void(const Sent* sent)>;
   /// `then` is for take_closed(), if close() ends the file's open. False: the file is not here.
   bool when_closed(Handle file, Then then);

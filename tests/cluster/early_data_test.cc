@@ -55,7 +55,7 @@ class EarlyDataTest : public QueueingTest {
     EXPECT_TRUE(got == bytes) << path << " has other data";
     EXPECT_OK(run(process, (*file)->close())) << path;
   }
-  /// What the client answers itself.
+  /// Attributes that the client answers itself.
   Attributes kept(Handle file) {
     const auto found = a_->client().cluster().attributes().find_attributes({file, "", 0});
     EXPECT_TRUE(found.has_value()) << "the server would be asked";

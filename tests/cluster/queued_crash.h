@@ -6,7 +6,7 @@
 
 namespace spate::cluster {
 
-/// What the other clients find is a state that the crashed client has seen: the changes of names that are missing are
+/// The other clients find a state that the crashed client has seen: the changes of names that are missing are
 /// its latest ones, and an fsync has covered none of them. Data that are missing are at the ends of files, and behind
 /// what an fsync of the file has covered.
 class QueuedCrash : private QueuedProgram {
