@@ -26,7 +26,7 @@ ChangeLog::ChangeLog(Session& session, QueueMemory* memory) : session_(session),
   if (memory_ == nullptr) return;
   size_ = memory_->size();
   for (const QueueMemory::Record& record : memory_->after(0, ~std::size_t{0}, ~std::size_t{0})) {
-    note(record.op, record.object, record.number);
+    note(record, record.number);
     last_time_ = std::max(last_time_, record.at);
     if (ends_writing(record)) closed_before_.insert(record.object);
   }
@@ -57,7 +57,7 @@ bool ChangeLog::add(Change change) {
     record.body = std::move(change.body);
     const std::uint64_t number = memory_->append(record);
     if (number == 0) return false;
-    note(change.op, change.object, number);
+    note(record, number);
     if (change.directory) last_changes_[change.directory] = number;
     if (!oldest_) oldest_ = session_.executor().clock().now();
     const std::uint64_t size = ++size_;
@@ -90,9 +90,16 @@ bool ChangeLog::changes(Handle object) const {
   return last_changes_.contains(object);
 }
 
+bool ChangeLog::makes(Handle object) const {
+  if (!any()) return false;
+  const std::lock_guard lock(mutex_);
+  return made_.contains(object);
+}
+
 /// Call it with the lock held.
-void ChangeLog::note(wire::Op op, Handle object, std::uint64_t number) {
-  (op == wire::Op::kOpen ? last_opens_ : last_changes_)[object] = number;
+void ChangeLog::note(const QueueMemory::Record& record, std::uint64_t number) {
+  (record.op == wire::Op::kOpen ? last_opens_ : last_changes_)[record.object] = number;
+  if (record.makes) made_.insert(record.object);
 }
 
 std::uint64_t ChangeLog::last() const {
@@ -168,6 +175,7 @@ void ChangeLog::drop(const std::vector<QueueMemory::Record>& answered) {
   memory_->drop_until(last);
   size_ = memory_->size();
   for (const QueueMemory::Record& record : answered) {
+    if (record.makes) made_.erase(record.object);
     for (auto* const numbers : {&last_changes_, &last_opens_}) {
       const auto found = numbers->find(record.object);
       if (found != numbers->end() && found->second <= last) numbers->erase(found);
@@ -190,6 +198,7 @@ std::vector<QueueMemory::Record> ChangeLog::take_all() {
   size_ = 0;
   last_changes_.clear();
   last_opens_.clear();
+  made_.clear();
   return records;
 }
 

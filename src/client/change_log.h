@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "client/attributes/local_changes.h"
@@ -51,6 +52,8 @@ class ChangeLog final : public LocalChanges {
   bool has(Handle object) const;
   /// Whether a change of the object is.
   bool changes(Handle object) const;
+  /// Whether its creation is.
+  bool makes(Handle object) const;
   std::uint64_t last() const;
   /// A call that an earlier process has answered itself, if its answer may not have reached the program.
   std::optional<QueueMemory::Call> inherited_call(std::uint64_t request_id) const;
@@ -96,7 +99,7 @@ class ChangeLog final : public LocalChanges {
   Counters counters() const;
 
  private:
-  void note(wire::Op op, Handle object, std::uint64_t number);
+  void note(const QueueMemory::Record& record, std::uint64_t number);
   bool numbered() const { return memory_->last() > 0 || memory_->handles_left() > 0; }
 
   Session& session_;
@@ -112,6 +115,7 @@ class ChangeLog final : public LocalChanges {
   std::optional<MonoTime> oldest_;
   std::unordered_map<Handle, std::uint64_t> last_changes_;  // the number of the last change of an object
   std::unordered_map<Handle, std::uint64_t> last_opens_;    // and of the last open
+  std::unordered_set<Handle> made_;                         // objects whose creation is here
   std::uint64_t added_ = 0;
 
   std::atomic<std::uint64_t> size_ = 0;

@@ -46,7 +46,7 @@ bool HeldChanges::keep(const Write& write, WallTime now) {
 /// finds the file.
 bool HeldChanges::begin(const Write& write, WallTime now) {
   if (refuses_ || write.offset != 0 || !gathering_.may_begin()) return false;
-  if (!write.made && !log_.has(write.file.handle)) return false;
+  if (!write.made && !log_.makes(write.file.handle)) return false;
   const QueueMemory::Owner owner = log_.owner();
   GatherMemory::Piece like;
   like.handle = write.file.handle;

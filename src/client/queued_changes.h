@@ -90,7 +90,7 @@ class QueuedChanges final : public SessionChanges {
   // For `data`, which outlives the calls.
   void serve(QueuedData& data) { data_ = &data; }
   /// Whether the server will make, or has made, the file, and nobody has asked for the answer.
-  bool is_new(Handle file) const { return log_.has(file) || answers_.contains(file); }
+  bool is_new(Handle file) const { return log_.makes(file) || answers_.contains(file); }
   /// The data of `piece` were sent. Adds what has waited for them. False: there is no room now. kSessionFenced: that is
   /// lost with the session.
   Result<bool> add_later(const GatherMemory::Piece& piece, const std::optional<wire::DataSummary>& data);

@@ -265,9 +265,10 @@ std::string KernelSession::gathered_text() const {
   const client::GatherMemory::Losses losses = memory->losses();
   return fmt::format(
       "gathered_writes {}\ngathered_requests {}\ngathered_requests_lost {}\ngathered_bytes_lost {}\n"
-      "gather_memory_bytes {}\ngather_memory_at_most_bytes {}\n",
+      "gather_memory_bytes {}\ngather_memory_at_most_bytes {}\nkept_tails_bytes {}\nkept_tails_at_most_bytes {}\n",
       counters.writes.load(), counters.sent.load(), losses.requests, losses.bytes,
-      memory->used() * client::GatherMemory::kPieceBytes, memory->pieces() * client::GatherMemory::kPieceBytes);
+      memory->used() * client::GatherMemory::kPieceBytes, memory->pieces() * client::GatherMemory::kPieceBytes,
+      mount_.tails->bytes(), mount_.tails->most_bytes());
 }
 
 std::string KernelSession::queued_text() const {

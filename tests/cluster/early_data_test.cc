@@ -137,6 +137,26 @@ TEST_F(EarlyDataTest, AReaderDoesNotDisturbTheCreator) {
   EXPECT_EQ(stat(*b_, "d/f").value().size, 600U);
 }
 
+/// A change of the file that is queued later does not make it new again.
+TEST_F(EarlyDataTest, AWriteIsNotEarlyOnceTheDataWereSent) {
+  learn_room();
+  const Handle handle = made(d_, "f", FileType::kRegular, kReadWrite);
+  write_early(handle, 0, content(1));
+  auto reader = run(*a_, a_->client().open(path_from_root("d/f"), wire::kOpenRead));
+  ASSERT_OK(reader);
+  world_.run_for(seconds(1));
+  Bytes got(10);
+  EXPECT_OK(run(*a_, (*reader)->read(0, got)));
+  EXPECT_OK(run(*a_, (*reader)->close()));
+  EXPECT_TRUE(queued().log().has(handle)) << "the close is not queued";
+  EXPECT_FALSE(a_->client().queued_files().keep({handle, kReadWrite, nullptr}, 0, content(2)));
+  auto file = run(*a_, a_->client().queued_files().open(handle, kReadWrite));
+  ASSERT_OK(file);
+  EXPECT_OK(run(*a_, (*file)->write(0, content(2))));
+  EXPECT_OK(run(*a_, (*file)->close()));
+  EXPECT_EQ(stat(*b_, "d/f").value().size, content(2).size());
+}
+
 /// Without the answer the creator's File does not tell the cache of its writes.
 TEST_F(EarlyDataTest, AFileThatWasOpenedAgainHasTheSizeOfItsData) {
   const Handle handle = made(d_, "f", FileType::kRegular, kReadWrite);

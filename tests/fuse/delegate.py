@@ -1,64 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """delegate.py SPATE A B FS: A is mounted with delegate, B without. FS is the folder of the file system."""
-import contextlib
-import itertools
 import os
 import signal
 import struct
 import subprocess
-import sys
 import time
 
-spate, a, b, fs = sys.argv[1:5]
-tag = str(os.getpid())
-number_of = itertools.count()
-
-
-def status(name):
-    text = subprocess.run([spate, "mount", "--status", a], check=True, capture_output=True, text=True).stdout
-    return dict(line.split(" ", 1) for line in text.splitlines() if " " in line).get(name)
-
-
-def queued():
-    return int(status("queued_changes"))
-
-
-def meta():
-    """The process of the meta server."""
-    with open(f"{fs}/run/server-1.pid") as file:
-        return int(file.read().split()[0])
-
-
-def requests(*operations):
-    """How many of these the servers have answered."""
-    text = subprocess.run([spate, "stats", "--prometheus"], check=True, capture_output=True, text=True).stdout
-    lines = [line for line in text.splitlines() if line.startswith("spate_rpc_request_ns_count")]
-    return sum(int(line.split()[-1]) for line in lines if any(f'op="{operation}"' in line for operation in operations))
-
-
-def fresh(name):
-    """A new directory in which changes are queued."""
-    name = f"{name}{tag}.{next(number_of)}"
-    path = f"{a}/{name}"
-    os.mkdir(path)
-    for number in range(200):
-        before = queued()
-        os.mkdir(f"{path}/.{number}")
-        if queued() > before:
-            return name, number + 1
-        time.sleep(0.02)  # until handles are there
-    raise AssertionError("nothing is queued")
-
-
-def make(path):
-    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
-
-
-def has(name, wanted):
-    got = len(os.listdir(f"{b}/{name}"))
-    assert got == wanted, f"{name} has {got} entries for the other mount, should have {wanted}"
-    got = len(os.listdir(f"{a}/{name}"))
-    assert got == wanted, f"{name} has {got} entries here, should have {wanted}"
+from delegate_lib import a, b, fresh, fs, has, make, meta, queued, requests, spate, standing_still, status
 
 
 def seen():
@@ -201,18 +149,6 @@ def opened():
     assert not os.path.exists(f"{a}/{name}/f"), "it is still there"
 
 
-@contextlib.contextmanager
-def standing_still(process):
-    os.kill(process, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        try:
-            os.kill(process, signal.SIGCONT)
-        except ProcessLookupError:
-            pass
-
-
 def listed():
     name, _ = fresh("listed")
     sub = f"{a}/{name}/sub"
@@ -252,6 +188,7 @@ def read_back():
         assert os.listxattr(path) == [], path
     after = requests("open", "read", "close", "listxattr")
     assert after == before, f"{after - before} requests to read back 40 files"
+    assert 0 < int(status("kept_tails_bytes")) <= int(status("kept_tails_at_most_bytes")), status("kept_tails_bytes")
     changed = list(files)[3]
     with open(changed, "r+b") as file:
         assert os.pread(file.fileno(), 10, 0) == files[changed][:10], "before the change"

@@ -17,6 +17,11 @@ void KeptTails::keep(Handle file, ByteView content, std::uint64_t change_sum) {
   while (used_ > most_) remove(tails_.begin());
 }
 
+std::size_t KeptTails::bytes() const {
+  const std::lock_guard lock(mutex_);
+  return used_;
+}
+
 void KeptTails::remove(std::list<Tail>::iterator tail) {
   used_ -= tail->bytes.size() + kOverhead;
   by_file_.erase(tail->file);

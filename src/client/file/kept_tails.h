@@ -32,6 +32,9 @@ class KeptTails {
   /// Reads from a copy, up to the end of the file. `now`: the attributes, under a lease. Nothing: there is no such
   /// copy, or it does not have the bytes at `offset`.
   std::optional<std::size_t> read(const Attributes& now, std::uint64_t offset, MutableByteView room);
+  /// The memory of all copies, and its limit.
+  std::size_t bytes() const;
+  std::size_t most_bytes() const { return most_; }
 
  private:
   struct Tail {
@@ -45,7 +48,7 @@ class KeptTails {
   void remove(std::list<Tail>::iterator tail);
 
   const std::size_t most_;
-  std::mutex mutex_;  // guards all other members
+  mutable std::mutex mutex_;  // guards all other members
   std::size_t used_ = 0;
   std::list<Tail> tails_;  // the oldest first
   std::unordered_map<Handle, std::list<Tail>::iterator> by_file_;

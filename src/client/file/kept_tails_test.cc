@@ -63,6 +63,8 @@ TEST(KeptTails, TheOldestGoFirst) {
   for (std::uint64_t handle = 1; handle <= 9; ++handle) tails.keep(Handle(handle), content(1000, 1), 1);
   for (std::uint64_t handle = 1; handle <= 9; ++handle)
     EXPECT_EQ(read(tails, file_of(handle, 1000, 1), 0).has_value(), handle > 6) << handle;
+  EXPECT_GE(tails.bytes(), 3000U);
+  EXPECT_LE(tails.bytes(), tails.most_bytes());
 }
 
 }  // namespace
