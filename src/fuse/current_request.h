@@ -30,6 +30,7 @@ class CurrentRequest {
   struct Hints {
     bool temporary = false;     // create: the file must have no name (O_TMPFILE)
     bool kills_setgid = false;  // setxattr: the access control list that it sets clears setgid
+    bool sent_again = false;    // an earlier process of the mount has got the request, too
     bool kills_rights = false;  // write, setattr: the change clears set-uid and set-gid, because the caller is a user
   };
   /// The program's thread that waits for the answer.

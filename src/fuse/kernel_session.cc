@@ -189,8 +189,9 @@ WorkerPool::Next KernelSession::handle(fuse_buf& buffer) {
   requests_.fetch_add(1, std::memory_order_relaxed);
   workers_.request_begins(waits_for_executor_only(header.opcode));
   const bool tells_of_setgid = kernel_init_of(mount_.handover).has(kTellsOfSetgid);
-  const CurrentRequest::Hints hints = take_hints(buffer, header, tells_of_setgid);
+  CurrentRequest::Hints hints = take_hints(buffer, header, tells_of_setgid);
   const std::uint64_t request_id = header.unique & ~kSentAgain;
+  hints.sent_again = request_id != header.unique;
   if (request_id != header.unique) mount_.handover.asked_again(request_id);
   const CurrentRequest::Caller caller{header.uid, header.gid, static_cast<pid_t>(header.pid)};
   CurrentRequest::of_this_thread().begin(mount_, request_id, caller, hints);

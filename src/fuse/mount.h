@@ -22,6 +22,7 @@
 #include "fuse/open_directories.h"
 #include "fuse/open_files.h"
 #include "fuse/options.h"
+#include "fuse/page_order.h"
 #include "fuse/read_only.h"
 #include "fuse/worker_pool.h"
 
@@ -51,6 +52,7 @@ struct Mount {
   KernelLocks locks{process, handover};
   AsyncReleases releases{process.driver()};
   ClosingFiles closing{process.executor()};
+  PageOrder order{process.clock(), process.executor()};
   std::optional<ReadOnly> read_only{};  // set once it is mounted
   fuse_session* session = nullptr;      // set while it is mounted
   WorkerPool* workers = nullptr;        // set while it is served
