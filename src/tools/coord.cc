@@ -51,7 +51,7 @@ int list_voters(Context& context) {
   Cluster cluster;
   const auto opened = open_cluster(context, cluster);
   const auto voters = opened ? cluster.executor.run(cluster.voters->list({})) : opened.error();
-  if (!voters) return context.fail(voters.error());
+  if (!voters) return context.fail(etcd_error(voters.error()));
   nlohmann::json rows = nlohmann::json::array();
   for (const coord::Voter& voter : *voters) {
     const std::string url = voter.client_url.empty() ? voter.peer_url : voter.client_url;
@@ -73,13 +73,13 @@ int remove_voter(Context& context, const std::string& name) {
   Cluster cluster;
   const auto opened = open_cluster(context, cluster);
   const auto voters = opened ? cluster.executor.run(cluster.voters->list({})) : opened.error();
-  if (!voters) return context.fail(voters.error());
+  if (!voters) return context.fail(etcd_error(voters.error()));
   const auto found = std::ranges::find_if(*voters, [&](const coord::Voter& voter) {
     return !name.empty() && (voter.name == name || voter.peer_url == name || id_text(voter) == name);
   });
   if (found == voters->end()) return context.fail("etcd has no member \"" + name + "\": `spate coord list` shows all");
   const auto removed = cluster.executor.run(cluster.voters->remove(found->id, {}));
-  if (!removed) return context.fail(removed.error());
+  if (!removed) return context.fail(etcd_error(removed.error()));
   if (context.json) {
     context.print_json({{"removed", name}});
   } else if (!context.quiet) {

@@ -10,6 +10,7 @@
 #include "tools/coord_commands.h"
 #include "tools/output.h"
 #include "tools/text.h"
+#include "tools/voters.h"
 
 namespace spate::tools {
 namespace {
@@ -28,8 +29,9 @@ struct Kept {
 
 Result<void> read_record(Kept& kept) {
   const std::string key = group::record_key(kGroupOfMetaServers);
-  SPATE_TRY(const coord::Snapshot seen, kept.executor.run(kept.coordinator->read(key, {})));
-  const coord::Record* const found = seen.find(key);
+  const auto seen = kept.executor.run(kept.coordinator->read(key, {}));
+  if (!seen) return etcd_error(seen.error());
+  const coord::Record* const found = seen->find(key);
   if (found == nullptr)
     return Error::told(Errc::kNotFound, "the coordinator has no record of the meta servers: `spate coord restore`");
   SPATE_TRY(kept.record, group::decode_group_record(found->value));
@@ -65,7 +67,7 @@ Result<void> write_min(Kept& kept, const std::string& word) {
     coord::Change change;
     change.compare(key, kept.revision).put(key, group::encode(wanted));
     const auto made = kept.executor.run(kept.coordinator->change(std::move(change), {}));
-    if (!made && (made.code() != Errc::kConflict || tries == kMostTries)) return made.error();
+    if (!made && (made.code() != Errc::kConflict || tries == kMostTries)) return etcd_error(made.error());
     SPATE_TRY(std::ignore, read_record(kept));
   }
 }

@@ -15,6 +15,7 @@
 #include "tools/coord_commands.h"
 #include "tools/output.h"
 #include "tools/text.h"
+#include "tools/voters.h"
 
 namespace spate::tools {
 namespace {
@@ -37,8 +38,9 @@ job::Task<Result<RestoreInput>> look(coord::Coordinator& coordinator, group::Lin
   RestoreInput input;
   const std::string key = group::record_key(kMetaGroup);
   const job::StopToken never;
-  SPATE_CO_TRY(const coord::Snapshot seen, co_await coordinator.read(key, never));
-  if (const coord::Record* const record = seen.find(key); record != nullptr) input.found = *record;
+  const auto seen = co_await coordinator.read(key, never);
+  if (!seen) co_return etcd_error(seen.error());
+  if (const coord::Record* const record = seen->find(key); record != nullptr) input.found = *record;
   const auto question = std::make_shared<group::Message>();
   question->group = kMetaGroup;
   question->record = group::new_group(members, 1);
@@ -159,6 +161,7 @@ job::Task<Result<std::uint64_t>> write_record(coord::Coordinator& coordinator, s
   auto made = co_await coordinator.change(std::move(change), never);
   if (made.code() == Errc::kConflict)
     co_return Error::told(Errc::kConflict, "somebody else has just changed the record. `spate status` shows who leads");
+  if (!made) co_return etcd_error(made.error());
   co_return made;
 }
 

@@ -275,6 +275,18 @@ bool add_groups(Context& context, assembly::ClientProcess& process, const std::v
   return health.degraded == 0;
 }
 
+/// The parts of those of several meta servers that answer.
+struct MetaParts {
+  bool leads = false;       // one of them, or the only meta server answers
+  bool incomplete = false;  // one does not hold everything yet
+  bool waits = false;       // one knows of the others
+  void add(const std::string& part) {
+    leads = leads || part.empty() || part.starts_with("leads");
+    incomplete = incomplete || (part != "backup" && !part.empty() && !part.starts_with("leads"));
+    waits = waits || !part.empty();
+  }
+};
+
 int run_status(Context& context, const DownOptions&) {
   context.names_dead_servers = false;
   auto process = context.file_system();
@@ -287,7 +299,7 @@ int run_status(Context& context, const DownOptions&) {
   int code = kExitOk;
   std::vector<config::ServerConfig> dead;
   std::vector<ServerId> io_servers;  // that are up
-  bool meta_answers = false;
+  MetaParts parts;
   const auto found = ping_all(**process, ids, {});
   for (const config::ServerConfig& server : servers) {
     const Result<PingResult>& pinged = found.at(server.id);
@@ -303,7 +315,7 @@ int run_status(Context& context, const DownOptions&) {
       const std::string part = part_of(pinged->reply);
       if (!part.empty()) row["group"] = part;
       if (server.roles.io) io_servers.push_back(server.id);
-      meta_answers = meta_answers || (server.roles.meta && (part.empty() || part.starts_with("leads")));
+      if (server.roles.meta) parts.add(part);
       text += fmt::format("up   pid {:<8} for {}{}{}{}{}\n", pinged->reply.pid, human_span(pinged->reply.uptime_ms),
                           part.empty() ? "" : ", " + part, rack_of(server), way_of(server, pinged->peer),
                           pinged->peer.security.empty() ? "" : ", " + pinged->peer.security);
@@ -317,13 +329,18 @@ int run_status(Context& context, const DownOptions&) {
     list.push_back(std::move(row));
   }
   const std::string advice = add_coordinator(**process, list, text);
-  if (meta_answers && !add_groups(context, **process, io_servers, list, text)) code = kExitFailed;
+  if (parts.leads && !add_groups(context, **process, io_servers, list, text)) code = kExitFailed;
+  if (parts.incomplete) code = kExitFailed;
   if (context.json) {
     context.print_json(list);
   } else {
     print(printable_lines(text));
   }
   if (!dead.empty()) code = tell_dead(context, dead, servers.size());
+  if (parts.waits && !parts.leads)
+    code = context.tell(
+        "no meta server leads, so all calls wait. Within seconds one leads if most members of etcd answer; else `spate "
+        "logs` says why. If etcd has lost its data, `spate coord restore` makes its record anew");
   return advice.empty() ? code : context.tell(advice);
 }
 

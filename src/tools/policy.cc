@@ -87,12 +87,18 @@ Result<void> set_one(assembly::ClientProcess& process, const std::string& path, 
   return process.run([&](client::Client& c) { return c.setxattr(request); });
 }
 
-Result<void> set_policy(assembly::ClientProcess& process, const std::string& path, const Wanted& wanted) {
+/// kNotDirectory with `advice` unless the path names a directory.
+Result<void> check_directory(assembly::ClientProcess& process, const std::string& path, const char* advice) {
   SPATE_TRY(const auto object, process.run([&](client::Client& c) { return c.lookup(client::path_from_root(path)); }));
-  if (object.attributes.type != FileType::kDirectory) {
-    return Error::told(Errc::kNotDirectory,
-                       "the number of copies is set on a directory, for the files that are made below it from then on");
-  }
+  if (object.attributes.type != FileType::kDirectory) return Error::told(Errc::kNotDirectory, advice);
+  return {};
+}
+
+Result<void> set_policy(assembly::ClientProcess& process, const std::string& path, const Wanted& wanted) {
+  SPATE_TRY(
+      std::ignore,
+      check_directory(process, path,
+                      "the number of copies is set on a directory, for the files that are made below it from then on"));
   SPATE_TRY(std::ignore, set_one(process, path, kReplicas, wanted.replicas));
   return set_one(process, path, kMin, wanted.min);
 }
@@ -129,6 +135,7 @@ int run_get(Context& context, const PolicyOptions& options) {
   const int code = for_each_remote_path(
       context, options.words,
       [&](assembly::ClientProcess& process, const std::string& name, const std::string& path) -> Result<void> {
+        SPATE_TRY(std::ignore, check_directory(process, path, "`spate getstripe` shows how many copies a file has"));
         const auto& defaults = process.config().defaults;
         SPATE_TRY(const Number replicas, number_at(process, path, kReplicas, defaults.replicas));
         SPATE_TRY(Number min, number_at(process, path, kMin, defaults.min_copies));
@@ -149,6 +156,8 @@ int run_get(Context& context, const PolicyOptions& options) {
 }
 
 int run_policy(Context& context, PolicyOptions& options) {
+  if (options.action != "set" && options.action != "get")
+    return context.usage("policy takes set or get, not \"" + options.action + "\"");
   for (std::string& word : options.words) {
     if (is_remote(word) || is_setting(word)) continue;
     auto path = mounted_path(context, word);

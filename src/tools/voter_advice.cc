@@ -25,6 +25,13 @@ std::string advice_for_one(const VoterState& voter) {
 
 }  // namespace
 
+Error etcd_error(const Error& error) {
+  if (error.code() != Errc::kUnreachable && error.code() != Errc::kTimeout) return error;
+  return Error::told(error.code(), "most members of etcd must answer, and they do not (" + error.message() +
+                                       "): `spate status` shows which ones, and `spate up` on their machines starts "
+                                       "them");
+}
+
 std::string shown_voter(const VoterState& voter) {
   return voter.name.empty() ? voter.url : fmt::format("{} ({})", voter.name, voter.url);
 }

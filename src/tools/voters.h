@@ -22,6 +22,9 @@ std::string shown_voter(const VoterState& voter);
 /// The advice for each member with a problem. Empty: there is none. Pure.
 std::string advice_for(const std::vector<VoterState>& voters);
 
+/// The error of a request to etcd, with what to do if most of its members do not answer. Pure.
+Error etcd_error(const Error& error);
+
 /// The problem that this answer of check() in coord/voters.h means.
 std::string problem_of(const Result<void>& checked);
 /// Asks each member of the file system's etcd. Without an answer to which members there are, or without certificates

@@ -175,6 +175,9 @@ def a_directory_says_how_many_copies(fs):
     fs.spate("mkdir", "spate:/twice/below")
     fs.spate("put", "spate:/twice/below/file", input=b"x" * 100000)
     fs.spate("put", "spate:/once", input=b"y" * 100000)
+    for words, text in ((("sett", "spate:/twice"), "policy takes set or get"), (("get", "spate:/once"), "getstripe")):
+        told = fs.fails("policy", *words)
+        check(text in told, "policy %s: %s" % (words, told))
     told = json.loads(fs.spate("getstripe", "--json", "spate:/twice/below/file", "spate:/once"))
     check(all(len(set(slot)) == 2 for slot in told[0]["slots"]), "a mirrored file: %s" % told[0])
     check(all(len(slot) == 1 for slot in told[1]["slots"]), "a file without copies: %s" % told[1])

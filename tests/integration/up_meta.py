@@ -112,7 +112,14 @@ def a_voter_stands_still(fs):
     voter_is_shown(fs, "etcd-3", "it does not answer")
     voter_is_shown(fs, "etcd-3", "it does not answer", PATH="/none", SPATE_ETCD="")
     check(b"etcd-3" in fs.run("status").stdout, "the table does not name it")
-    os.kill(pid, signal.SIGCONT)
+    all_pids = [pid for _, pid in supervisors(fs).values()]
+    for one in all_pids:
+        os.kill(one, signal.SIGSTOP)
+    for words in (("min", "2"), ("restore",), ("list",), ("remove", "etcd-3")):
+        told = fs.run("coord", *words).stderr
+        check("most members of etcd must answer" in told, "spate coord %s: %s" % (words, told))
+    for one in all_pids:
+        os.kill(one, signal.SIGCONT)
     wait_until(lambda: fs.run("status").returncode == 0, "all members of etcd answer again", 60)
 
 
@@ -292,6 +299,8 @@ def the_only_store_that_is_up_to_date_is_lost(fs):
     done = fs.run("up", "-q", "--dir", fs.dir)
     check(done.returncode == 1 and "no meta server leads yet" in done.stderr, "up: exit %d, %s" % (done.returncode, done.stderr))
     check("its store is empty now" in fs.log(last), "the log does not say why")
+    done = fs.run("status")
+    check(done.returncode == 1 and "no meta server leads" in done.stderr, "status: exit %d, %s" % (done.returncode, done.stderr))
     empty = parts(fs)[last][1]
     os.kill(empty, signal.SIGKILL)
     wait_until(lambda: not alive(empty), "it ends")
