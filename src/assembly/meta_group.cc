@@ -11,6 +11,8 @@
 namespace spate::assembly {
 namespace {
 
+constexpr Duration kShowEvery = std::chrono::seconds(1);
+
 group::ChannelLinkOptions link_options(const MetaGroupOptions& options) {
   group::ChannelLinkOptions link;
   link.fs = options.fs;
@@ -34,7 +36,7 @@ group::MemberOptions member_options(const MetaGroupOptions& options, Random& ran
 }  // namespace
 
 MetaGroup::MetaGroup(MetaGroupOptions options, std::unique_ptr<coord::Coordinator> coordinator, trove::Keyval& store,
-                     job::NetworkContext& network, Random& random)
+                     job::NetworkContext& network, Random& random, metrics::Registry& metrics)
     : options_(std::move(options)),
       executor_(network.executor()),
       keyval_(store, trove::ReplicatedOptions{}),
@@ -43,6 +45,7 @@ MetaGroup::MetaGroup(MetaGroupOptions options, std::unique_ptr<coord::Coordinato
       link_(link_options(options_), network, random),
       member_(member_options(options_, random), *coordinator_, link_, *records_, keyval_),
       service_(member_),
+      gauges_(metrics),
       gate_(executor_) {}
 
 job::Task<Result<void>> MetaGroup::start(Actions actions) {
@@ -57,6 +60,7 @@ job::Task<Result<void>> MetaGroup::start(Actions actions) {
   job::spawn(gate_, group::bootstrap_group(std::move(bootstrap), *coordinator_, link_, member_, executor_, stopping_));
   job::spawn(gate_, lead_when_chosen());
   job::spawn(gate_, tell_end());
+  job::spawn(gate_, show_state());
   co_return Result<void>();
 }
 
@@ -79,6 +83,18 @@ job::Task<void> MetaGroup::tell_end() {
   if (!resigned) co_return;
   std::ignore = co_await executor_.sleep(member_.pause(), stopping_);
   if (!stopping_.stopped()) actions_.ended();
+}
+
+job::Task<void> MetaGroup::show_state() {
+  const job::StopToken stop(stopping_);
+  for (MonoTime heard = executor_.now(); !stop.stopped();) {
+    heard = std::max(heard, member_.record_read_at());
+    const group::GroupRecord& record = member_.record();
+    gauges_.leads.set(service_.serves() ? 1 : 0);
+    gauges_.missing.set(static_cast<std::int64_t>(record.members.size() - record.serving()));
+    gauges_.record_age.set(std::chrono::duration_cast<std::chrono::seconds>(executor_.now() - heard).count());
+    std::ignore = co_await executor_.sleep(kShowEvery, stop);
+  }
 }
 
 job::Task<void> MetaGroup::hand_over() {

@@ -10,6 +10,7 @@
 #include "group/member.h"
 #include "group/message_service.h"
 #include "job/gate.h"
+#include "metrics/metrics.h"
 #include "trove/replicated_keyval.h"
 
 namespace spate::assembly {
@@ -24,13 +25,24 @@ struct MetaGroupOptions {
   rpc::HandshakePolicy handshake;
 };
 
+/// The state of the group as this member sees it, for those who watch the servers.
+struct MetaGroupGauges {
+  explicit MetaGroupGauges(metrics::Registry& metrics)
+      : leads(metrics, "spate_group_leads"),
+        missing(metrics, "spate_group_members_missing"),
+        record_age(metrics, "spate_group_record_age_seconds") {}
+  metrics::Gauge leads;
+  metrics::Gauge missing;
+  metrics::Gauge record_age;
+};
+
 /// Life cycle: construct -> start() awaited -> `lead` is called when the group chooses this member, and `ended` once
 /// after it has resigned and waited for Member::pause() -> hand_over() -> stop() awaited, when nothing uses the records
-/// any more -> destroyed. Used on one executor. The store, the network and the random numbers outlive it.
+/// any more -> destroyed. Used on one executor. The store, the network, the random numbers and the metrics outlive it.
 class MetaGroup {
  public:
   MetaGroup(MetaGroupOptions options, std::unique_ptr<coord::Coordinator> coordinator, trove::Keyval& store,
-            job::NetworkContext& network, Random& random);
+            job::NetworkContext& network, Random& random, metrics::Registry& metrics);
   MetaGroup(const MetaGroup&) = delete;
   MetaGroup& operator=(const MetaGroup&) = delete;
 
@@ -53,6 +65,7 @@ class MetaGroup {
  private:
   job::Task<void> lead_when_chosen();
   job::Task<void> tell_end();
+  job::Task<void> show_state();
 
   const MetaGroupOptions options_;
   job::Executor& executor_;
@@ -62,6 +75,7 @@ class MetaGroup {
   group::ChannelLink link_;
   group::Member member_;
   group::MessageService service_;
+  MetaGroupGauges gauges_;
   Actions actions_;
   job::Gate gate_;
   job::StopSource stopping_;

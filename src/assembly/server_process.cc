@@ -270,7 +270,8 @@ Result<void> ServerProcess::open_group() {
   options.min_copies = config_.meta.min_copies;
   options.handshake = handshake_policy(config_);
   SPATE_TRY(auto coordinator, make_coordinator(config_, executor_));
-  group_ = std::make_unique<MetaGroup>(std::move(options), std::move(coordinator), *keyval_, *context_, random_);
+  group_ =
+      std::make_unique<MetaGroup>(std::move(options), std::move(coordinator), *keyval_, *context_, random_, metrics_);
   return {};
 }
 

@@ -61,6 +61,8 @@ class Member final : public Leadership {
 
   const GroupRecord& record() const override { return record_; }
   std::uint64_t revision() const override { return revision_; }
+  /// When the coordinator told the record last. Zero: not yet, or another member knows a newer one.
+  MonoTime record_read_at() const { return read_at_; }
   /// Whether it serves and knows the end of its log, so that it takes over when the primary is silent.
   bool stands_by() const {
     const bool whole = !log_.incomplete() && (!log_.tail_unknown() || found_complete());

@@ -85,7 +85,8 @@ void ServerProcess::open_group(trove::Keyval& store) {
   options.min_copies = settings_.meta_min_copies;
   options.server_key = settings_.server_key;
   auto coordinator = std::make_unique<coord::SimCoordinator>(*settings_.coordination, executor_, entry_.id.value);
-  group_ = std::make_unique<assembly::MetaGroup>(std::move(options), std::move(coordinator), store, *context_, random_);
+  group_ = std::make_unique<assembly::MetaGroup>(std::move(options), std::move(coordinator), store, *context_, random_,
+                                                 metrics_);
 }
 
 job::Task<Result<void>> ServerProcess::lead() {

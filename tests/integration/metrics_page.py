@@ -185,7 +185,8 @@ def names_are_served(*ports):
     """Every metric in a dashboard or an alert must exist on some server, or else it would stay silent for ever."""
     text = "".join(ask(port, "/metrics")[2] for port in ports)
     served = set(re.findall(r"^(spate_\w+)", text, re.MULTILINE))
-    absent = {name for name in rules() if name not in served}
+    # Only several meta servers have those of a group: up_meta.py looks at each of them.
+    absent = {name for name in rules() if name not in served and not name.startswith("spate_group_")}
     check(not absent, "asked for by packaging/prometheus and not served: %s" % absent)
 
 

@@ -6,6 +6,7 @@ clients go on, and `spate up` finds and starts the missing process.
 Skipped where there is no etcd (SPATE_ETCD names it, else the PATH), or where Spate was built without libcurl."""
 import json
 import os
+import re
 import shutil
 import signal
 import ssl
@@ -55,6 +56,12 @@ def parts(fs):
 
 def is_whole(fs):
     return sorted(part for part, _ in parts(fs).values()) == ["backup", "backup", "leads"]
+
+
+def gauge(fs, server, name):
+    """A value of the metrics page of a server."""
+    with urllib.request.urlopen("http://127.0.0.1:%d/metrics" % (fs.metrics + server - 1), timeout=10) as page:
+        return int(re.search(r"^spate_group_%s (\d+)$" % name, page.read().decode(), re.MULTILINE).group(1))
 
 
 def whole(fs):
@@ -112,14 +119,19 @@ def a_voter_stands_still(fs):
     voter_is_shown(fs, "etcd-3", "it does not answer")
     voter_is_shown(fs, "etcd-3", "it does not answer", PATH="/none", SPATE_ETCD="")
     check(b"etcd-3" in fs.run("status").stdout, "the table does not name it")
+    leader = next(server for server, (part, _) in parts(fs).items() if part == "leads")
+    check([gauge(fs, server, "leads") for server in range(1, METAS + 1)] == [int(server == leader) for server in range(1, METAS + 1)], "metrics: who leads")
+    check(gauge(fs, leader, "record_age_seconds") <= 5, "metrics: one member of etcd is enough for the record to be old")
     all_pids = [pid for _, pid in supervisors(fs).values()]
     for one in all_pids:
         os.kill(one, signal.SIGSTOP)
     for words in (("min", "2"), ("restore",), ("list",), ("remove", "etcd-3")):
         told = fs.run("coord", *words).stderr
         check("most members of etcd must answer" in told, "spate coord %s: %s" % (words, told))
+    wait_until(lambda: gauge(fs, leader, "record_age_seconds") >= 8, "metrics tell that etcd is silent", 60)
     for one in all_pids:
         os.kill(one, signal.SIGCONT)
+    wait_until(lambda: gauge(fs, leader, "record_age_seconds") <= 2, "metrics tell that etcd answers", 60)
     wait_until(lambda: fs.run("status").returncode == 0, "all members of etcd answer again", 60)
 
 
@@ -143,6 +155,7 @@ def any_process_is_killed(fs):
         os.kill(pid, signal.SIGKILL)
         wait_until(lambda: not alive(pid), "it ends")
         namer.goes_on()
+        wait_until(lambda: gauge(fs, next(server for server, (what, _) in parts(fs).items() if what == "leads"), "members_missing") == 1, "metrics tell of it", 60)
         up(fs)
     whole(fs)
     check(sorted(supervisors(fs)) == ["etcd-1", "etcd-2", "etcd-3"], "`spate up` has not started what was missing")
@@ -341,10 +354,11 @@ def main():
     if not os.environ.get("SPATE_ETCD") and not shutil.which("etcd"):
         skip("there is no etcd (Debian: etcd-server; or name it with SPATE_ETCD)")
     with Cluster(io=METAS + IOS - 1) as fs:
-        fs.port = free_ports(METAS + IOS + 2 * VOTES)
-        done = fs.run("up", "-q", "--dir", fs.dir, "--meta", str(METAS), "--io", str(IOS), "--port", str(fs.port))
-        if "built without libcurl" in done.stderr:
-            skip("spated was built without libcurl")
+        fs.port = free_ports(2 * (METAS + IOS + 2 * VOTES))
+        fs.metrics = fs.port + METAS + IOS + 2 * VOTES
+        done = fs.run("up", "-q", "--dir", fs.dir, "--meta", str(METAS), "--io", str(IOS), "--port", str(fs.port), "--metrics", str(fs.metrics))
+        if "built without libcurl" in done.stderr or "libmicrohttpd" in done.stderr:
+            skip("spated was built without libcurl or libmicrohttpd")
         check(done.returncode == 0, "up: " + done.stderr)
         leads(fs)
         fs.seen.update(pid for pair in supervisors(fs).values() for pid in pair if pid)
