@@ -97,6 +97,10 @@ int run_coord(Context& context, const CoordOptions& options) {
     if (!options.words.empty()) return context.usage("coord restore takes no words");
     return restore_record(context, options.without);
   }
+  if (options.action == "begin") {
+    if (!options.words.empty()) return context.usage("coord begin takes no words");
+    return begin_cluster(context);
+  }
   if (options.action == "list") {
     if (!options.words.empty()) return context.usage("coord list takes no words");
     return list_voters(context);
@@ -109,7 +113,7 @@ int run_coord(Context& context, const CoordOptions& options) {
     if (options.words.size() > 1) return context.usage("coord min takes one number");
     return min_copies_of_names(context, options.words.empty() ? "" : options.words.front());
   }
-  return context.usage("coord takes list, remove, min or restore, not \"" + options.action + "\"");
+  return context.usage("coord takes list, remove, min, restore or begin, not \"" + options.action + "\"");
 }
 
 }  // namespace
@@ -134,14 +138,19 @@ Command make_coord() {
       "an older copy. All meta servers must run, since it asks each of them; --without names one that is gone for\n"
       "good. The server that holds the most leads, and the others receive what they lack. Clients continue. A\n"
       "correct record is not changed, unless all servers that it names as up to date are gone for good. The\n"
-      "command needs the server key. (`coord run` is for `spate up`: it keeps a member of etcd running.) All but\n"
+      "command needs the server key.\n"
+      "coord begin\n"
+      "Only if most machines with a member of etcd are gone for good, or have lost their records of etcd: begins a "
+      "new\n"
+      "etcd on this machine, as its only member. Then type `coord restore`, and on each other machine its `spate\n"
+      "join` line. (`coord run` is for `spate up`: it keeps a member of etcd running.) All but\n"
       "`run` need the certificates or keys of a machine with servers.";
   command.positionals = {
       {"ACTION",
-       "list, remove, min, restore, or run",
+       "list, remove, min, restore, begin, or run",
        &options->action,
        true,
-       {"list", "remove", "min", "restore", "run"}},
+       {"list", "remove", "min", "restore", "begin", "run"}},
       {"WORD", "remove: the name, id or URL of a member; min: a number; run: a folder and a name", &options->words}};
   command.options = {{"--without", "number of a meta server that is gone for good", &options->without}};
   command.run = [options](Context& context) { return run_coord(context, *options); };

@@ -9,6 +9,10 @@
 
 namespace spate::tools {
 
+/// `spate coord begin`: replaces an etcd cluster that most of its members have lost by a new one, whose only member is
+/// that of this machine. Its earlier records are kept beside the new ones. Returns the exit code.
+int begin_cluster(Context& context);
+
 /// `spate coord min`: how many meta servers must hold a change before it is answered. Writes the number into the
 /// coordinator's record of the meta servers. An empty word: shows the record's number. Returns the exit code.
 int min_copies_of_names(Context& context, const std::string& word);

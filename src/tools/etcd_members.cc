@@ -42,6 +42,12 @@ std::string listen_url(const std::string& host, std::uint32_t port) {
   return url_at(number ? host : "0.0.0.0", port);
 }
 
+/// Members with different tokens take each other for members of different clusters.
+std::string token_of(const EtcdSettings& settings) {
+  const std::string token = fmt::format("spate-{:016x}", settings.fs.value);
+  return settings.beginning == 0 ? token : fmt::format("{}-{}", token, settings.beginning);
+}
+
 nlohmann::json transport_security(const std::string& tls) {
   return {{"cert-file", tls + "/" + kCertificateFile},
           {"key-file", tls + "/" + kCertificateKeyFile},
@@ -100,7 +106,7 @@ std::string settings_text(const EtcdSettings& settings) {
                                {"listen-peer-urls", listen_url(self.host, self.peer_port)},
                                {"initial-advertise-peer-urls", peer_url(self)},
                                {"initial-cluster", cluster},
-                               {"initial-cluster-token", fmt::format("spate-{:016x}", settings.fs.value)},
+                               {"initial-cluster-token", token_of(settings)},
                                {"initial-cluster-state", settings.joins ? "existing" : "new"},
                                {"enable-grpc-gateway", true},  // true by default, but not in a file (etcd 3.4)
                                {"auto-compaction-mode", "periodic"},
@@ -180,7 +186,8 @@ Result<void> check_records(const std::string& folder, const std::string& name) {
   if (!settings.is_object() || settings.value("initial-cluster-state", "") != "existing") return {};
   return Error::told(Errc::kNotFound, "the records of " + name + " are lost (" + member_data(folder, name) +
                                           "): mount their disk, or type this machine's `spate join` line again, "
-                                          "which gets them from the other machines");
+                                          "which gets them from the other machines. If most of these have lost "
+                                          "theirs, too, `spate coord begin` begins a new etcd");
 }
 
 Result<void> write_member(const std::string& folder, const EtcdSettings& settings) {

@@ -29,6 +29,7 @@ struct EtcdSettings {
   FsId fs;                                               // members of different file systems do not talk to each other
   std::string data;                                      // folder of its records
   std::string tls;                                       // folder of certificates (certificates.h)
+  std::uint64_t beginning = 0;  // differs for each cluster that these machines have begun one after the other
 };
 /// The file for `etcd --config-file`.
 std::string settings_text(const EtcdSettings& settings);

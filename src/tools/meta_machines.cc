@@ -60,6 +60,16 @@ class Candidate {
   Candidate(const std::string& folder, FsId fs, const EtcdMember& self, coord::Voters& voters, job::Executor& executor)
       : folder_(folder), fs_(fs), self_(self), voters_(voters), executor_(executor) {}
 
+  /// Stops this machine's member if it has no contact with a majority while another one has. It may belong to an
+  /// earlier cluster, and would answer which members that one has.
+  Result<void> leave_minority(const std::vector<std::string>& urls) {
+    const auto own = executor_.run(voters_.check(client_url(self_), {}));
+    if (own.code() != Errc::kTryAgain) return {};
+    const bool others_go_on = std::ranges::any_of(
+        urls, [&](const std::string& url) { return executor_.run(voters_.check(url, {})).has_value(); });
+    return others_go_on ? stop_members(running_supervisors(folder_)) : Result<void>();
+  }
+
   /// Goes on by one step. True: this machine has a vote.
   Result<bool> step() {
     SPATE_TRY(const auto voters, executor_.run(voters_.list({})));
@@ -220,6 +230,7 @@ Result<void> become_voter(const std::string& folder, const config::FileSystemCon
   job::Executor executor(clock);
   SPATE_TRY(const auto voters, assembly::make_voters(config, executor));
   Candidate candidate(folder, config.fs.id, self, *voters, executor);
+  SPATE_TRY(std::ignore, candidate.leave_minority(config.meta.coordinator));
   for (const MonoTime until = clock.now() + kVoteTimeout;;) {
     const auto done = candidate.step();
     if (done && *done) return {};

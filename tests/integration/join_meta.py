@@ -221,6 +221,45 @@ def the_first_loses_etcd(site, name):
     site.whole()
 
 
+def etcd_ends(site, name, forgets=True):
+    """The member of etcd of a machine ends, and with `forgets` its records are lost. The servers go on."""
+    site.machines.type(name, "pkill -f 'coord ru[n]'; while pgrep -x -r D,R,S etcd; do sleep 0.05; done" + ("; rm -r %s/coord/etcd-*[0-9]" % site.folder(name) if forgets else ""))
+
+
+def new_etcd(site, name, others):
+    """Begins a new etcd on a machine, and gives the others their votes."""
+    begin = "spate coord begin --fs " + site.folder(name)
+    # A member notices within some seconds that it has no majority.
+    wait_until(lambda: site.machines.run(name, begin).returncode == 0, "a new etcd begins", PATIENT)
+    refused(site.machines, name, begin, "most members of etcd are there")
+    site.machines.type(name, "spate coord restore --fs " + site.folder(name))
+    for other in others:
+        site.join(other)
+    votes(site, len(site.metas) + len(site.voters))
+    site.whole()
+
+
+def etcd_is_lost(site, all_of_them, names):
+    """Most members of etcd lose their records, or all. Clients go on with the meta server that leads, and a new etcd is begun. Afterwards
+    another meta server takes over as before."""
+    first, second, third = site.metas + site.voters
+    refused(site.machines, first, "spate coord begin --fs " + site.folder(first), "most members of etcd are there")
+    etcd_ends(site, second)
+    etcd_ends(site, third)
+    if all_of_them:
+        etcd_ends(site, first)
+    names.goes_on()
+    refused(site.machines, second, "spate up -q --dir " + site.folder(second), "spate coord begin")
+    # The other one that has kept its records runs on with them, and is of no use.
+    new_etcd(site, second, [third, first] if all_of_them else [first, third])
+    names.goes_on()
+    old = next(name for name, part in site.parts().items() if part == "leads")
+    site.kill(old)
+    names.goes_on()
+    site.up(old)
+    site.whole()
+
+
 def another_folder(site, name):
     """A voter that runs is not taken for lost, only because the command names another folder."""
     refused(site.machines, name, site.words[0].replace("/data", "/srv/other"), "its records are not in this folder")
@@ -255,6 +294,8 @@ def three_machines(machines):
     another_one_leads(site)
     names = Names(site, "names")
     each_is_killed(site, ["node1", "node2", "node3"], [names])
+    etcd_is_lost(site, False, names)
+    etcd_is_lost(site, True, names)
     names.ends()
     said = machines.type("node3", "spate down --dir /srv/vote")
     check("Stopped 1 member of etcd" in said, said)
