@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests on file data: open, create, read, write, fsync, fallocate.
+// Requests on file data: open, create, read, fsync, fallocate, copy.
 #include <fcntl.h>
 
 #include <algorithm>
 #include <array>
-#include <future>
-#include <thread>
 
 #include "fuse/device.h"
 #include "fuse/gathering.h"
@@ -44,12 +42,6 @@ std::uint8_t open_flags(const Mount& mount, int flags) {
   return out;
 }
 
-/// Whether a write goes to the end that the file has at the servers, not to the end that the kernel knows. With
-/// write-back, dirty pages have their places already; then only one client writes, and it knows the end.
-bool appends(const Mount& mount, const fuse_file_info& info) {
-  return (info.flags & O_APPEND) != 0 && mount.options.cache != CacheMode::kWriteback;
-}
-
 /// An opened file, and whether the kernel may keep its pages of it.
 struct Opened {
   std::unique_ptr<client::File> file;
@@ -62,19 +54,6 @@ job::Task<Result<Opened>> with_pages(Mount& mount, Result<std::unique_ptr<client
   opened.file = *std::move(file);
   if (mount.options.cache != CacheMode::kNone) opened.keeps_pages = co_await mount.pages.opened(*opened.file);
   co_return std::move(opened);
-}
-
-/// The kernel has nothing, or old data, at the place where the data went. Other programs that have the file open here
-/// may read that.
-void drop_pages_now(Mount& mount, fuse_ino_t inode, std::uint64_t offset, std::size_t size) {
-  mount.workers->need_reader();  // it waits for reads of these pages
-  std::ignore =
-      fuse_lowlevel_notify_inval_inode(mount.session, inode, static_cast<off_t>(offset), static_cast<off_t>(size));
-}
-
-void drop_pages(Mount& mount, fuse_ino_t inode, std::uint64_t offset, std::size_t size) {
-  mount.order.dropping(Handle(inode));
-  drop_pages_now(mount, inode, offset, size);
 }
 
 /// No server learns that a program reads from the kernel's pages. With relatime, atime is set all the same if the
@@ -142,7 +121,7 @@ bool open_locally(Mount& mount, fuse_req_t request, fuse_ino_t inode, fuse_file_
   info->keep_cache = mount.pages.opened_for_reading(attributes) && !(moves_atime && each_read);
   if (info->keep_cache != 0 && moves_atime) note_read(mount, *opened->open);
   const bool drops = info->keep_cache == 0;
-  if (drops) mount.order.dropping(attributes.handle);
+  if (drops) mount.order.dropping(attributes.handle, true);
   told_of_open(mount, attributes, *info, drops, answer([&] { return reply_open(request, *info); }));
   return true;
 }
@@ -158,7 +137,7 @@ void open(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) {
   const Attributes attributes = file->file->attributes();
   remember(mount, *std::move(file), flags, info);
   const bool drops = info->keep_cache == 0;
-  if (drops) mount.order.dropping(attributes.handle);
+  if (drops) mount.order.dropping(attributes.handle, true);
   told_of_open(mount, attributes, *info, drops, answer([&] { return reply_open(request, *info); }));
 }
 
@@ -185,7 +164,7 @@ void create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode
   if (!temporary) entry.entry_timeout = name_timeout(mount, where, attributes.handle);
   remember(mount, *std::move(file), flags, info);
   const bool drops = info->keep_cache == 0;
-  if (drops) mount.order.dropping(attributes.handle);  // it may have been there, with pages
+  if (drops) mount.order.dropping(attributes.handle, true);  // it may have been there, with pages
   told_of_open(mount, attributes, *info, drops, answer([&] { return reply_create(request, entry, *info); }));
 }
 
@@ -204,21 +183,17 @@ bool read_kept(Mount& mount, fuse_req_t request, std::size_t size, std::uint64_t
   return true;
 }
 
-PageOrder::Span span_of(off_t offset, std::size_t size) {
-  const auto first = static_cast<std::uint64_t>(offset);
-  return {first, first + size};
-}
-
 job::Task<Result<std::uint64_t>> read_in_order(Mount& mount, client::File& file, std::uint64_t offset,
                                                MutableByteView room, pid_t caller) {
-  co_await mount.order.before_read(file.handle(), {offset, offset + room.size()}, caller);
+  co_await mount.order.before_read(file.handle(), PageOrder::Span::of(offset, room.size()), caller);
   auto got = co_await file.read(offset, room);
   co_return got;
 }
 
 void read(fuse_req_t request, fuse_ino_t inode, std::size_t size, off_t offset, fuse_file_info* info) {
   thread_local Bytes memory;  // as large as the kernel's largest request
-  const bool written = this_mount().order.under_way(Handle(inode), span_of(offset, size));
+  const bool written =
+      this_mount().order.under_way(Handle(inode), PageOrder::Span::of(static_cast<std::uint64_t>(offset), size));
   if (!written && read_kept(this_mount(), request, size, static_cast<std::uint64_t>(offset), *info)) return;
   const auto open = open_file(request, info->fh);
   if (!open) return reply_error(request, open.error());
@@ -236,136 +211,6 @@ void read(fuse_req_t request, fuse_ino_t inode, std::size_t size, off_t offset, 
   answer([&] {
     return fuse_reply_buf(request, reinterpret_cast<const char*>(memory.data()), static_cast<std::size_t>(*got));
   });
-}
-
-/// Whether a write must be synced. If the kernel keeps no pages of the file, it sends no fsync for O_SYNC, O_DSYNC and
-/// RWF_DSYNC.
-bool must_sync(const OpenFile& open, const fuse_file_info& info) {
-  return open.direct && (info.flags & (O_SYNC | O_DSYNC)) != 0;
-}
-
-job::Task<Result<std::uint64_t>> append_bytes(client::File& file, ByteView bytes, bool synced,
-                                              client::FileGather* gather) {
-  const std::array<ByteView, 1> memory{bytes};
-  SPATE_CO_TRY(const std::uint64_t end, co_await file.append(memory, {}, gather));
-  if (synced) {
-    SPATE_CO_TRY(std::ignore, co_await file.sync());
-  }
-  co_return end;
-}
-
-job::Task<Result<void>> write_bytes(client::File& file, std::uint64_t offset, ByteView bytes, bool synced) {
-  SPATE_CO_TRY(std::ignore, co_await file.write(offset, bytes));
-  if (synced) {
-    SPATE_CO_TRY(std::ignore, co_await file.sync());
-  }
-  co_return Result<void>();
-}
-
-/// After an append through an open that keeps no pages. The kernel may have pages of the file's end from before, and
-/// others that have the file open read new ones. Nobody does if this open has been alone since the pages were dropped;
-/// what is open for writing only cannot be mapped.
-void drop_tail(Mount& mount, OpenFile& open, const fuse_file_info& info, std::uint64_t end, std::size_t size) {
-  const bool alone = (info.flags & O_ACCMODE) == O_WRONLY && mount.files.is_alone(info.fh);
-  if (!alone || !open.tail_dropped) drop_pages(mount, open.handle.value, end, size);
-  open.tail_dropped = alone;
-}
-
-void append(fuse_req_t request, fuse_ino_t inode, OpenFile& open, ByteView bytes, const fuse_file_info& info,
-            PageOrder::Write& order) {
-  const bool synced = must_sync(open, info);
-  Mount& mount = this_mount();
-  client::FileGather* const gather = gathering(mount, open, info);
-  const auto end = run(request, [&](client::Client&) { return append_bytes(*open.file, bytes, synced, gather); });
-  order.applied();  // a read that waits for it may hold a page that is dropped below
-  // The kernel's earlier pages stay correct, and it has none of the appended data.
-  if (!end || !open.direct || (info.flags & O_DIRECT) != 0) mount.pages.spoil(open.handle);
-  if (!end) {
-    reply_error(request, end.error());
-    return mount.handover.end_append(CurrentRequest::of_this_thread().request_id());
-  }
-  // If O_APPEND was set after the open, a write through the kernel's pages holds these pages until it is answered.
-  if (open.direct) drop_tail(mount, open, info, *end, bytes.size());
-  answer([&] { return fuse_reply_write(request, bytes.size()); });
-  if (!open.direct) drop_pages(mount, inode, 0, 0);
-  mount.handover.end_append(CurrentRequest::of_this_thread().request_id());  // the kernel will not repeat it
-}
-
-/// Drops the pages of a doubtful write, so that the program does not read older bytes after write(2) has returned. The
-/// kernel may hold the last of them locked until the answer, which is made while this object lives. Nothing can have
-/// been read into a locked page.
-class DoubtfulPages {
- public:
-  DoubtfulPages(Mount& mount, fuse_ino_t inode, PageOrder::Span span, const PageOrder::Write& order) {
-    if (!order.doubtful()) return;
-    mount.order.dropping_again(Handle(inode));
-    std::promise<void> dropped;
-    const auto done = dropped.get_future();
-    thread_ = std::thread([&mount, inode, span, dropped = std::move(dropped)]() mutable {
-      drop_pages_now(mount, inode, span.first, span.end - span.first);
-      dropped.set_value();
-    });
-    std::ignore = done.wait_for(kLockedFor);
-  }
-  ~DoubtfulPages() {
-    if (thread_.joinable()) thread_.join();
-  }
-  DoubtfulPages(const DoubtfulPages&) = delete;
-  DoubtfulPages& operator=(const DoubtfulPages&) = delete;
-
- private:
-  static constexpr auto kLockedFor = std::chrono::milliseconds(5);  // if it takes longer, a page is locked
-  std::thread thread_;
-};
-
-/// A write to a file that the servers have not made yet. False: there was no answer.
-bool write_early(Mount& mount, fuse_req_t request, ByteView bytes, off_t offset, const fuse_file_info& info,
-                 PageOrder::Write& order) {
-  const auto open = mount.files.find(info.fh);
-  if (open == nullptr || appends(mount, info)) return false;
-  const auto kept = write_queued(mount, request, *open, info, static_cast<std::uint64_t>(offset), bytes);
-  if (kept && !*kept) return false;
-  if (open->direct || !kept || CurrentRequest::of_this_thread().abandoned()) {
-    open->pages_differ = true;
-    mount.pages.spoil(open->handle);
-  }
-  order.applied();
-  const DoubtfulPages pages(mount, open->handle.value, span_of(offset, bytes.size()), order);
-  if (!kept) return reply_error(request, kept.error()), true;
-  answer([&] { return fuse_reply_write(request, bytes.size()); });
-  return true;
-}
-
-void write_in_order(fuse_req_t request, fuse_ino_t inode, ByteView bytes, off_t offset, const fuse_file_info* info,
-                    PageOrder::Write& order) {
-  Mount& mount = this_mount();
-  if (write_early(mount, request, bytes, offset, *info, order)) return;
-  const auto open = open_file(request, info->fh);
-  if (!open) return reply_error(request, open.error());
-  const bool kills = CurrentRequest::of_this_thread().hints().kills_rights;
-  const auto cleared = clear_setid_bits(request, **open, kills);
-  if (!cleared) return reply_error(request, cleared.error());
-  if (appends(mount, *info)) return append(request, inode, **open, bytes, *info, order);
-  const bool synced = must_sync(**open, *info);
-  const auto at = static_cast<std::uint64_t>(offset);
-  client::FileGather* const gather = gathering(mount, **open, *info);
-  const auto done = run(request, [&](client::Client&) {
-    return gather != nullptr ? gather->write(at, bytes) : write_bytes(*(*open)->file, at, bytes, synced);
-  });
-  order.applied();
-  const DoubtfulPages pages(mount, inode, span_of(offset, bytes.size()), order);
-  if ((*open)->direct || !done || CurrentRequest::of_this_thread().abandoned()) mount.pages.spoil(Handle(inode));
-  if (!done) return reply_error(request, done.error());
-  answer([&] { return fuse_reply_write(request, bytes.size()); });
-}
-
-void write(fuse_req_t request, fuse_ino_t inode, const char* data, std::size_t size, off_t offset,
-           fuse_file_info* info) {
-  Mount& mount = this_mount();
-  const CurrentRequest& current = CurrentRequest::of_this_thread();
-  PageOrder::Write order(mount.order, Handle(inode), span_of(offset, size), current.caller().pid,
-                         current.hints().sent_again);
-  write_in_order(request, inode, as_bytes(std::string_view(data, size)), offset, info, order);
 }
 
 void fsync(fuse_req_t request, fuse_ino_t, int, fuse_file_info* info) {
@@ -441,7 +286,6 @@ void add_data_operations(fuse_lowlevel_ops& operations) {
   operations.open = open;
   operations.create = create;
   operations.read = read;
-  operations.write = write;
   operations.fsync = fsync;
   operations.fallocate = fallocate;
   operations.lseek = lseek;

@@ -118,7 +118,7 @@ void release_locks(Mount& mount, std::uint64_t open, Handle handle) {
 /// A program that takes a lock must read the data that the last holder wrote, also if it wrote through another mount.
 void drop_pages_for_lock(Mount& mount, Handle handle) {
   if (mount.options.cache == CacheMode::kWriteback) return;
-  mount.order.dropping(handle);
+  mount.order.dropping(handle, true);
   std::ignore = fuse_lowlevel_notify_inval_inode(mount.session, handle.value, 0, 0);
 }
 

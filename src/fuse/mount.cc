@@ -18,6 +18,7 @@ fuse_lowlevel_ops make_operations() {
   add_name_operations(all);
   add_attribute_operations(all);
   add_data_operations(all);
+  add_write_operations(all);
   add_release_operations(all);
   add_directory_operations(all);
   add_lock_operations(all);

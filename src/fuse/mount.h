@@ -52,6 +52,7 @@ struct Mount {
   KernelLocks locks{process, handover};
   AsyncReleases releases{process.driver()};
   ClosingFiles closing{process.executor()};
+  ClosingFiles closing_readers{process.executor()};  // all that may have read
   PageOrder order{process.clock(), process.executor()};
   std::optional<ReadOnly> read_only{};  // set once it is mounted
   fuse_session* session = nullptr;      // set while it is mounted
@@ -78,10 +79,17 @@ const fuse_lowlevel_ops& operations();
 void add_name_operations(fuse_lowlevel_ops& operations);
 void add_attribute_operations(fuse_lowlevel_ops& operations);
 void add_data_operations(fuse_lowlevel_ops& operations);
+void add_write_operations(fuse_lowlevel_ops& operations);
 void add_release_operations(fuse_lowlevel_ops& operations);
 void add_directory_operations(fuse_lowlevel_ops& operations);
 void add_lock_operations(fuse_lowlevel_ops& operations);
 
+/// Whether a write goes to the end that the file has at the servers, not to the end that the kernel knows. With
+/// write-back, dirty pages have their places already; then only one client writes, and it knows the end.
+bool appends(const Mount& mount, const fuse_file_info& info);
+/// Makes the kernel forget pages because it has nothing, or old data, at a place where data went. Other programs that
+/// have the file open here may read that. Waits for reads of these pages.
+void drop_pages(Mount& mount, fuse_ino_t inode, std::uint64_t offset, std::size_t size);
 /// Makes the kernel forget the file's pages, because a lock on it was granted.
 void drop_pages_for_lock(Mount& mount, Handle handle);
 /// Releases all locks of all owners that were taken through this open file.
@@ -93,6 +101,8 @@ Result<std::shared_ptr<OpenFile>> open_file(fuse_req_t request, std::uint64_t nu
 /// The file of an open whose creation was queued, once the server has made it.
 job::Task<Result<std::unique_ptr<client::File>>> open_created(Mount& mount, client::Client& client, OpenFile& open);
 
+/// What programs have read before does not move the atime that is set now. Closes that may tell of reads have ended.
+void end_reads(Mount& mount, fuse_req_t request, Handle file);
 /// Ends an open whose result no program gets: its close(2) has returned, or its open(2) never will.
 void close_file(Mount& mount, std::uint64_t number);
 /// Ends the opens of those files that programs had closed when the previous process ended.

@@ -38,10 +38,10 @@ void PageOrder::Write::applied() {
 
 PageOrder::Dropped& PageOrder::place(Handle handle) { return dropped_[handle.value % dropped_.size()]; }
 
-void PageOrder::dropping(Handle handle) {
+void PageOrder::dropping(Handle handle, bool all) {
   const std::lock_guard lock(mutex_);
   Dropped& dropped = place(handle);
-  if (dropped.handle != handle) dropped = {};
+  if (all || dropped.handle != handle) dropped = {};
   dropped.handle = handle;
   dropped.doubt = kDoubt;
   dropped.until = clock_.now() + kDoubt;
@@ -80,8 +80,8 @@ job::Task<void> PageOrder::before_read(Handle handle, Span span, pid_t caller) {
       const bool first = dropped.read.first == dropped.read.end;
       dropped.more_readers = !first && (dropped.more_readers || dropped.reader != caller);
       dropped.reader = caller;
-      dropped.read = first ? span
-                           : Span{std::min(dropped.read.first, span.first), std::max(dropped.read.end, span.end)};
+      dropped.read =
+          first ? span : Span{std::min(dropped.read.first, span.first), std::max(dropped.read.end, span.end)};
     }
   }
   for (;;) {

@@ -31,6 +31,7 @@ class PageOrder {
   struct Span {
     std::uint64_t first = 0;
     std::uint64_t end = 0;
+    static Span of(std::uint64_t first, std::uint64_t size) { return {first, first + size}; }
     bool overlaps(Span other) const { return first < other.end && other.first < end; }
   };
 
@@ -68,8 +69,8 @@ class PageOrder {
   PageOrder(const PageOrder&) = delete;
   PageOrder& operator=(const PageOrder&) = delete;
 
-  /// Call it before the kernel drops pages of the file.
-  void dropping(Handle handle);
+  /// Call it before the kernel drops pages of the file. `all`: none are left that were read before.
+  void dropping(Handle handle, bool all);
   /// Call it before the pages of a doubtful write are dropped. They make later writes doubtful for half as long as the
   /// last time, so that two threads that read and write the same page come to an end with it.
   void dropping_again(Handle handle);

@@ -32,7 +32,9 @@ struct PageOrderTest : testing::Test {
     while (executor.step()) {
     }
   }
-  bool doubtful(pid_t caller = kWritingThread) { return PageOrder::Write(order, kWritten, kPages, caller, false).doubtful(); }
+  bool doubtful(pid_t caller = kWritingThread) {
+    return PageOrder::Write(order, kWritten, kPages, caller, false).doubtful();
+  }
 
   ManualClock clock;
   job::Executor executor{clock};
@@ -65,7 +67,7 @@ TEST_F(PageOrderTest, AReadDoesNotWaitForLaterWrites) {
 TEST_F(PageOrderTest, AWriteIsDoubtfulAfterDroppedPagesWereReadByAnotherThread) {
   EXPECT_TRUE(reads(kPages)) << "there is no write";
   EXPECT_FALSE(doubtful()) << "no pages were dropped";
-  order.dropping(kWritten);
+  order.dropping(kWritten, true);
   EXPECT_FALSE(doubtful()) << "nothing was read";
   EXPECT_TRUE(reads({0, 4096})) << "there is no write";
   EXPECT_FALSE(doubtful()) << "other bytes were read";
@@ -77,14 +79,25 @@ TEST_F(PageOrderTest, AWriteIsDoubtfulAfterDroppedPagesWereReadByAnotherThread) 
 }
 
 TEST_F(PageOrderTest, ReadsOfSeveralThreadsAreNotTakenForTheWritersOwn) {
-  order.dropping(kWritten);
+  order.dropping(kWritten, true);
   EXPECT_TRUE(reads(kPages)) << "there is no write";
   EXPECT_TRUE(reads(kPages, kWritingThread)) << "there is no write";
   EXPECT_TRUE(doubtful()) << "another thread has read, too";
 }
 
+TEST_F(PageOrderTest, WhatWasReadBeforeAllPagesWereDroppedMakesNoDoubt) {
+  order.dropping(kWritten, true);
+  EXPECT_TRUE(reads(kPages)) << "there is no write";
+  order.dropping(kWritten, true);
+  EXPECT_FALSE(doubtful()) << "the pages that were read are gone";
+  order.dropping(kWritten, true);
+  EXPECT_TRUE(reads(kPages)) << "there is no write";
+  order.dropping(kWritten, false);
+  EXPECT_TRUE(doubtful()) << "the pages that were read may be there";
+}
+
 TEST_F(PageOrderTest, DoubtEndsAndLastsHalfAsLongAfterEachDoubtfulWrite) {
-  order.dropping(kWritten);
+  order.dropping(kWritten, true);
   clock.advance(std::chrono::milliseconds(900));
   EXPECT_TRUE(reads(kPages)) << "there is no write";
   EXPECT_TRUE(doubtful()) << "a second is not over";
@@ -95,7 +108,8 @@ TEST_F(PageOrderTest, DoubtEndsAndLastsHalfAsLongAfterEachDoubtfulWrite) {
 }
 
 TEST_F(PageOrderTest, AWriteThatAnEarlierProcessGotIsDoubtful) {
-  EXPECT_TRUE(PageOrder::Write(order, kWritten, kPages, kWritingThread, true).doubtful()) << "its pages may have been read since";
+  EXPECT_TRUE(PageOrder::Write(order, kWritten, kPages, kWritingThread, true).doubtful())
+      << "its pages may have been read since";
 }
 
 }  // namespace

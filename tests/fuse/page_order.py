@@ -24,7 +24,7 @@ def other(action):
 
 def opens(dice):
     os.close(os.open(path, os.O_RDWR))
-    time.sleep(dice.random() / 500)
+    time.sleep(dice.random() / 500)  # the writer must get its turns
 
 
 def maps(dice):
@@ -33,7 +33,7 @@ def maps(dice):
         for _ in range(4):
             m[dice.randrange(size)]
     os.close(file)
-    time.sleep(dice.random() / 2000)
+    time.sleep(dice.random() / 2000)  # the writer must get its turns
 
 
 parent = os.getpid()
