@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ClosingFiles: files whose last write, or read, is on its way to the meta server with the close.
+// ClosingFiles: files whose last write is on its way to the meta server with the close.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <unordered_map>
@@ -14,8 +13,7 @@ namespace spate::fuse {
 
 /// A program that closes a file which it wrote, and opens it again, sends both requests at once, because close(2) does
 /// not wait for the release. The open waits here until the close is done, because only then the file's state is known.
-/// A call that sets atime waits in the same way for closes of readers. Only the client's executor uses this object,
-/// except any().
+/// Only the client's executor uses this object.
 class ClosingFiles {
  public:
   explicit ClosingFiles(job::Executor& executor) : executor_(executor) {}
@@ -25,17 +23,13 @@ class ClosingFiles {
   void begin(Handle handle) {
     Closing& closing = files_[handle];
     if (closing.count++ == 0) closing.done = std::make_shared<job::Event>(executor_);
-    size_ = files_.size();
   }
   void end(Handle handle) {
     const auto found = files_.find(handle);
     if (--found->second.count > 0) return;
     found->second.done->set();
     files_.erase(found);
-    size_ = files_.size();
   }
-  /// Thread-safe.
-  bool any() const { return size_.load(std::memory_order_acquire) > 0; }
   /// Returns when at least all those closes of the file have ended that had begun before the call.
   job::Task<void> wait(Handle handle) {
     const auto found = files_.find(handle);
@@ -51,7 +45,6 @@ class ClosingFiles {
   };
   job::Executor& executor_;
   std::unordered_map<Handle, Closing> files_;
-  std::atomic<std::size_t> size_ = 0;
 };
 
 }  // namespace spate::fuse

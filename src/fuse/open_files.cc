@@ -107,18 +107,6 @@ void OpenFiles::forget(OpenFile& file) {
   file.record = nullptr;
 }
 
-void OpenFiles::forget_reads(Handle handle) {
-  std::vector<std::shared_ptr<OpenFile>> opens;
-  {
-    const std::lock_guard lock(mutex_);
-    if (!by_handle_.contains(handle)) return;
-    for (const auto& [number, file] : files_) {
-      if (file->handle == handle) opens.push_back(file);
-    }
-  }
-  for (const auto& open : opens) open->forget_read();
-}
-
 void OpenFiles::released(OpenFile& file) {
   const std::lock_guard lock(mutex_);
   if (file.record != nullptr) std::atomic_ref(file.record->released).store(true, std::memory_order_release);

@@ -39,9 +39,9 @@ struct OpenFile {
     const std::lock_guard lock(opening);
     if (record != nullptr && file == nullptr) record->close_atime = at;
   }
-  void forget_read() {
+  std::optional<WallTime> read_at() {
     const std::lock_guard lock(opening);
-    if (record != nullptr && file == nullptr) record->close_atime.reset();
+    return record == nullptr ? std::nullopt : record->close_atime;
   }
 };
 
@@ -74,8 +74,6 @@ class OpenFiles {
   std::shared_ptr<OpenFile> remove(std::uint64_t number);
   /// The meta server has ended the open: the next process needs to know nothing of it.
   void forget(OpenFile& file);
-  /// Opens of the file whose File was not needed do not report what was read before.
-  void forget_reads(Handle file);
   /// The kernel no longer uses the file. If this process ends before forget(), the next one closes the file.
   void released(OpenFile& file);
   /// Returns the files that the previous process had begun to close. A second call returns none.

@@ -13,7 +13,7 @@ void call_answered(Mount& mount, std::uint64_t request_id) {
 }
 
 /// The handover state keeps the open until the meta server has ended it, which may happen after this task has failed.
-job::Task<Result<void>> close_now(Mount& mount, client::Client& client, std::shared_ptr<OpenFile> open,
+job::Task<Result<void>> close_one(Mount& mount, client::Client& client, std::shared_ptr<OpenFile> open,
                                   std::uint64_t request_id) {
   UniqueFunction<void()> on_ended = [files = mount.shared_files, open] { files->forget(*open); };
   if (open->file == nullptr && open->queued) {
@@ -33,28 +33,6 @@ job::Task<Result<void>> close_now(Mount& mount, client::Client& client, std::sha
   auto closed = co_await mount.pages.close(*open->file, std::move(on_ended));
   if (wrote) mount.closing.end(open->handle);
   if (!closed) co_return std::move(closed).error();
-  co_return Result<void>();
-}
-
-bool may_have_read(const OpenFile& open) {
-  if (open.file != nullptr) return allows(open.file->rights(), Rights::kRead);
-  const unsigned flags = open.queued || open.record == nullptr ? open.flags : open.record->open_flags;
-  return (flags & wire::kOpenRead) != 0;
-}
-
-job::Task<Result<void>> close_one(Mount& mount, client::Client& client, std::shared_ptr<OpenFile> open,
-                                  std::uint64_t request_id) {
-  const Handle handle = open->handle;
-  const bool reader = may_have_read(*open);
-  if (reader) mount.closing_readers.begin(handle);
-  auto closed = co_await close_now(mount, client, std::move(open), request_id);
-  if (reader) mount.closing_readers.end(handle);
-  co_return closed;
-}
-
-job::Task<Result<void>> forget_reads(Mount& mount, client::Client& client, Handle file) {
-  client.cluster().reads().forget(file);
-  co_await mount.closing_readers.wait(file);
   co_return Result<void>();
 }
 
@@ -109,21 +87,12 @@ void close_file(Mount& mount, std::uint64_t number) {
   mount.files.released(*open);
 }
 
-void end_reads(Mount& mount, fuse_req_t request, Handle file) {
-  mount.files.forget_reads(file);
-  if (!mount.process.client().cluster().reads().any() && !mount.closing_readers.any()) return;
-  std::ignore = run(request, [&](client::Client& c) { return forget_reads(mount, c, file); });
-}
-
 job::Task<Unit> close_left(Mount& mount) {
   client::Client& client = mount.process.client();
-  const std::vector<std::shared_ptr<OpenFile>> left = mount.files.take_left();
-  for (const auto& open : left) mount.closing_readers.begin(open->handle);
-  for (const std::shared_ptr<OpenFile>& open : left) {
+  for (const std::shared_ptr<OpenFile>& open : mount.files.take_left()) {
     const std::uint64_t request_id = open->record->close_request_id;
     client.session().next_request_id(request_id);
     const auto closed = co_await close_one(mount, client, open, request_id);
-    mount.closing_readers.end(open->handle);
     call_answered(mount, request_id);
     if (!closed) SPATE_LOG("fuse", error, "close failed error={}", closed.error().message());
   }
