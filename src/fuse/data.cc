@@ -201,10 +201,10 @@ void read(fuse_req_t request, fuse_ino_t inode, std::size_t size, off_t offset, 
   const MutableByteView room(memory.data(), size);
   Mount& mount = this_mount();
   ReadOnly& read_only = *mount.read_only;
+  const pid_t caller = CurrentRequest::of_this_thread().caller().pid;
   const auto got = run(request, [&](client::Client&) {
     client::File& file = *(*open)->file;
     if (file.read_counts() && read_only.now()) file.forget_reads();
-    const pid_t caller = CurrentRequest::of_this_thread().caller().pid;
     return read_in_order(mount, file, static_cast<std::uint64_t>(offset), room, caller);
   });
   if (!got) return reply_error(request, got.error());

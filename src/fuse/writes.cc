@@ -84,12 +84,16 @@ class DoubtfulPages {
   DoubtfulPages(Mount& mount, fuse_ino_t inode, PageOrder::Span span, const PageOrder::Write& order) {
     if (!order.doubtful()) return;
     mount.order.dropping_again(Handle(inode));
+    std::promise<void> begun;
     std::promise<void> dropped;
+    const auto begin = begun.get_future();
     const auto done = dropped.get_future();
-    thread_ = std::thread([&mount, inode, span, dropped = std::move(dropped)]() mutable {
+    thread_ = std::thread([&mount, inode, span, begun = std::move(begun), dropped = std::move(dropped)]() mutable {
+      begun.set_value();
       drop_pages_now(mount, inode, span.first, span.end - span.first);
       dropped.set_value();
     });
+    begin.wait();
     std::ignore = done.wait_for(kLockedFor);
   }
   ~DoubtfulPages() {
@@ -99,7 +103,7 @@ class DoubtfulPages {
   DoubtfulPages& operator=(const DoubtfulPages&) = delete;
 
  private:
-  static constexpr auto kLockedFor = std::chrono::milliseconds(5);  // if it takes longer, a page is locked
+  static constexpr auto kLockedFor = std::chrono::milliseconds(20);  // if it takes longer, a page is locked
   std::thread thread_;
 };
 
