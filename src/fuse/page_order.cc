@@ -31,7 +31,7 @@ void PageOrder::Write::applied() {
   ended_ = true;
   const std::lock_guard lock(order_.mutex_);
   Dropped& dropped = order_.place(entry_->handle);
-  if (dropped.handle == entry_->handle) dropped.read = {};
+  if (dropped.handle == entry_->handle && !of_map_) dropped.read = {};
   if (entry_->applied != nullptr) order_.executor_.post([event = entry_->applied] { event->set(); });
   order_.writes_.erase(entry_);
 }

@@ -55,6 +55,8 @@ class PageOrder {
     Write& operator=(const Write&) = delete;
     /// Reads return its bytes from now on, or it has failed. Call it before the answer.
     void applied();
+    /// The kernel sends pages that were changed through a map. Another write may have begun before its answer.
+    void is_of_map() { of_map_ = true; }
     /// Whether its pages must be dropped.
     bool doubtful() const { return doubtful_; }
 
@@ -63,6 +65,7 @@ class PageOrder {
     Writes::iterator entry_;
     bool doubtful_ = false;
     bool ended_ = false;
+    bool of_map_ = false;
   };
 
   PageOrder(Clock& clock, job::Executor& executor) : clock_(clock), executor_(executor) {}

@@ -96,6 +96,13 @@ TEST_F(PageOrderTest, WhatWasReadBeforeAllPagesWereDroppedMakesNoDoubt) {
   EXPECT_TRUE(doubtful()) << "the pages that were read may be there";
 }
 
+TEST_F(PageOrderTest, PagesOfAMapDoNotEndTheDoubt) {
+  order.dropping(kWritten, true);
+  EXPECT_TRUE(reads(kPages)) << "there is no write";
+  PageOrder::Write(order, kWritten, kPages, 0, false).is_of_map();
+  EXPECT_TRUE(doubtful()) << "the write may have begun before the read";
+}
+
 TEST_F(PageOrderTest, DoubtEndsAndLastsHalfAsLongAfterEachDoubtfulWrite) {
   order.dropping(kWritten, true);
   clock.advance(std::chrono::milliseconds(900));

@@ -154,6 +154,7 @@ void write(fuse_req_t request, fuse_ino_t inode, const char* data, std::size_t s
   const CurrentRequest& current = CurrentRequest::of_this_thread();
   PageOrder::Write order(mount.order, Handle(inode), span_of(offset, size), current.caller().pid,
                          current.hints().sent_again);
+  if (info->writepage != 0) order.is_of_map();
   write_in_order(request, inode, as_bytes(std::string_view(data, size)), offset, info, order);
 }
 
