@@ -65,12 +65,32 @@ std::string address_of(const std::string& folder, const std::string& name) {
   return "tcp" + url.get_ref<const std::string&>().substr(5);
 }
 
-/// Marks that the member has begun: from now on it is not started without its records.
-Result<void> mark_begun(const std::string& folder, const std::string& name) {
+/// Marks that the member has begun, if it has: from now on it is not started without its records. Returns whether it has
+/// begun.
+Result<bool> mark_begun(const std::string& folder, const std::string& name) {
   const std::string mark = begun_mark(folder, name);
   SPATE_TRY(const bool there, has_records(folder, name));
-  if (!there || ::access(mark.c_str(), F_OK) == 0) return {};
-  return write_file(mark, "");
+  if (!there || ::access(mark.c_str(), F_OK) == 0) return there;
+  SPATE_TRY(std::ignore, write_file(mark, ""));
+  return true;
+}
+
+/// Waits until the member answers and has its records, which etcd makes after it has begun to listen. Marks that it has
+/// begun.
+Result<void> wait_until_begun(const std::string& folder, const std::string& name, MonoTime until) {
+  SystemClock clock;
+  const std::string address = address_of(folder, name);
+  for (;;) {
+    if (answers({address})) {
+      SPATE_TRY(const bool has_begun, mark_begun(folder, name));
+      if (has_begun) return {};
+    }
+    if (address.empty() || clock.now() >= until) {
+      return Error::told(Errc::kUnreachable,
+                         fmt::format("{} does not start; its log: {}", name, member_log(folder, name)));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
 }
 
 Result<EtcdSupervisor> start_supervisor(const std::string& folder, const std::string& name) {
@@ -240,17 +260,8 @@ Result<std::vector<EtcdSupervisor>> start_members(const std::string& folder, Mon
     if (supervisor) started.push_back(*std::move(supervisor));
     if (!supervisor) good = std::move(supervisor).error();
   }
-  SystemClock clock;
   for (const EtcdSupervisor& supervisor : started) {
-    const std::string address = address_of(folder, supervisor.name);
-    while (good && !answers({address})) {
-      if (address.empty() || clock.now() >= until) {
-        good = Error::told(Errc::kUnreachable, fmt::format("{} does not start; its log: {}", supervisor.name,
-                                                           member_log(folder, supervisor.name)));
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
-    if (good) good = mark_begun(folder, supervisor.name);
+    if (good) good = wait_until_begun(folder, supervisor.name, until);
   }
   if (good) return started;
   std::ignore = stop_members(started);

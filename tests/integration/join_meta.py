@@ -239,6 +239,14 @@ def new_etcd(site, name, others):
     site.whole()
 
 
+def a_slow_etcd_begins(site, name):
+    """An etcd that is slow to make its records has begun: it does not begin again without them."""
+    folder = site.folder(name)
+    begin = "SPATE_ETCD=%s/slow_etcd.py spate coord begin --fs %s" % (HERE, folder)
+    wait_until(lambda: site.machines.run(name, begin).returncode == 0, "a slow etcd begins", PATIENT)
+    site.machines.type(name, "pkill -f 'coord ru[n]'; while pgrep -f slow_etc[d]; do sleep 0.05; done; rm -r %s/coord/etcd-*[0-9]" % folder)
+
+
 def etcd_is_lost(site, all_of_them, names):
     """Most members of etcd lose their records, or all. Clients go on with the meta server that leads, and a new etcd is begun. Afterwards
     another meta server takes over as before."""
@@ -249,6 +257,8 @@ def etcd_is_lost(site, all_of_them, names):
     if all_of_them:
         etcd_ends(site, first)
     names.goes_on()
+    if all_of_them:
+        a_slow_etcd_begins(site, second)
     refused(site.machines, second, "spate up -q --dir " + site.folder(second), "spate coord begin")
     # The other one that has kept its records runs on with them, and is of no use.
     new_etcd(site, second, [third, first] if all_of_them else [first, third])
