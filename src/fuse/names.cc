@@ -79,11 +79,16 @@ void symlink(fuse_req_t request, const char* target, fuse_ino_t parent, const ch
   reply_entry(mount, request, where, *made);
 }
 
+/// The kernel takes the size of the answer for the file's, even while programs write to it.
 void link(fuse_req_t request, fuse_ino_t inode, fuse_ino_t parent, const char* name) {
   Mount& mount = this_mount();
   const wire::NamePath where = child(parent, name);
-  reply_entry(mount, request, where,
-              change_names(request, [&](client::Client& c) { return c.link(node(inode), where); }));
+  auto linked = change_names(request, [&](client::Client& c) { return c.link(node(inode), where); });
+  if (linked && linked->type == FileType::kRegular && !linked->size_known) {
+    const auto now = run(request, [&](client::Client& c) { return c.stat(node(inode)); });
+    if (now) linked = now->attributes;
+  }
+  reply_entry(mount, request, where, linked);
 }
 
 void unlink(fuse_req_t request, fuse_ino_t parent, const char* name) {

@@ -65,8 +65,8 @@ std::string address_of(const std::string& folder, const std::string& name) {
   return "tcp" + url.get_ref<const std::string&>().substr(5);
 }
 
-/// Marks that the member has begun, if it has: from now on it is not started without its records. Returns whether it has
-/// begun.
+/// Marks that the member has begun, if it has: from now on it is not started without its records. Returns whether it
+/// has begun.
 Result<bool> mark_begun(const std::string& folder, const std::string& name) {
   const std::string mark = begun_mark(folder, name);
   SPATE_TRY(const bool there, has_records(folder, name));

@@ -51,6 +51,19 @@ def whole_and_in_order():
             assert (got := [n for w, n in found if w == writer]) == list(range(RECORDS)), got
 
 
+def after_a_link():
+    """The kernel computes the position after an append from the size that it knows, which the answer to a link must not make older."""
+    for grow in os.ftruncate, lambda f, size: os.write(f, b"a" * size), lambda f, size: os.posix_fallocate(f, 0, size):
+        file = os.open(f"{ONE}/linked", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        grow(file, 7696)
+        os.link(f"{ONE}/linked", f"{ONE}/link")
+        os.write(file, b"b" * 100)
+        assert (got := os.lseek(file, 0, os.SEEK_CUR)) == 7796, got
+        os.close(file)
+        os.unlink(f"{ONE}/linked")
+        os.unlink(f"{ONE}/link")
+
+
 def grown_by(more):
     """Waits until the log has grown by this many bytes."""
     def size():
@@ -100,7 +113,7 @@ def readers_of_the_same_mount_see_it():
         assert (got := os.pread(reader.fileno(), 100, 5000)) == b"otherend", got
 
 
-for test in whole_and_in_order, a_killed_writer_leaves_a_right_size, readers_of_the_same_mount_see_it:
+for test in whole_and_in_order, after_a_link, a_killed_writer_leaves_a_right_size, readers_of_the_same_mount_see_it:
     begin = time.monotonic()
     test()
     print(f"{test.__name__}: {time.monotonic() - begin:.1f} s", flush=True)
