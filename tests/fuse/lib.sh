@@ -12,7 +12,8 @@ mounts=()
 
 end() {
   local status=$? mount left
-  for mount in "${mounts[@]}"; do "$spate" umount -z "$mount" 2> /dev/null || true; done
+  kill -9 $(jobs -p) 2> /dev/null || true  # a program that still uses a mount would keep it
+  for mount in "${mounts[@]}"; do "$spate" umount -z "$mount" >> "$dir/unmounted" 2>&1 || true; done
   "$spate" down -q --force --dir "$dir/fs" > /dev/null 2>&1 || true
   for _ in $(seq 150); do
     left=$(pgrep -f "spate-mount.* $dir/") || break
@@ -20,6 +21,8 @@ end() {
   done
   if [ -n "$left" ]; then
     echo "processes of mounts have not ended:"
+    cat "$dir/unmounted"
+    grep -s " $dir/" /proc/mounts || true
     for pid in $left; do tr '\0' ' ' < "/proc/$pid/cmdline"; echo; kill -9 "$pid"; done
     status=1
   fi

@@ -16,7 +16,9 @@ for seed in $(seq "$first" $((first + ${SPATE_SEEDS:-2} - 1))); do
   kills=0
   while sleep 0.1 && kill -0 $oracle 2> /dev/null; do
     if [ $kills -lt 4 ]; then  # the fifth crash within a minute ends a mount
-      kill -9 "$(status m server)"
+      server=$(status m server)
+      [ "${server:-0}" != 0 ] || continue  # the next one has not begun
+      kill -9 "$server"
       kills=$((kills + 1))
       killed=1
     else
