@@ -40,19 +40,19 @@ class QueuedCrash : private QueuedProgram {
 
   void begin() {
     each_file(root_,
-              [this](const Node& file) { covered_[file.handle.value] = written_[file.handle.value] = file.data; });
+              [this](const ModelNode& file) { covered_[file.handle.value] = written_[file.handle.value] = file.data; });
     recording_ = true;
     names_changed();
     durable_ = 0;
   }
   template <typename Use>
-  static void each_file(const Node& directory, const Use& use) {
+  static void each_file(const ModelNode& directory, const Use& use) {
     for (const auto& [name, node] : directory.entries) {
       if (node->type == FileType::kRegular) use(*node);
       each_file(*node, use);
     }
   }
-  static void collect(const Node& directory, const std::string& path, Names& names) {
+  static void collect(const ModelNode& directory, const std::string& path, Names& names) {
     for (const auto& [name, node] : directory.entries) {
       names[path + "/" + name] = node->handle.value;
       collect(*node, path + "/" + name, names);
@@ -61,15 +61,15 @@ class QueuedCrash : private QueuedProgram {
   void names_changed() override {
     if (recording_) collect(root_, "", states_.emplace_back());
   }
-  void wrote(const Node& file) override {
+  void wrote(const ModelNode& file) override {
     if (recording_) written_[file.handle.value] = file.data;
   }
 
   void sync_a_file() {
-    std::vector<const Node*> files;
-    each_file(root_, [&files](const Node& file) { files.push_back(&file); });
+    std::vector<const ModelNode*> files;
+    each_file(root_, [&files](const ModelNode& file) { files.push_back(&file); });
     if (files.empty()) return;
-    const Node& chosen = *files[below(files.size())];
+    const ModelNode& chosen = *files[below(files.size())];
     what_ += fmt::format(" sync {:x}", chosen.handle.value);
     auto file = call_it(client().queued_files().open(chosen.handle, kReadWrite));
     ASSERT_OK(file) << what_;

@@ -17,7 +17,7 @@
 namespace spate::cluster {
 
 /// An object as everybody must see it.
-struct Node {
+struct ModelNode {
   Handle handle;
   FileType type = FileType::kDirectory;
   std::uint32_t mode = 0755;
@@ -25,12 +25,12 @@ struct Node {
   std::size_t maker = 0;    // the client that has made it
   Bytes data;
   std::optional<WallTime> mtime;  // if it was set and nothing was written since
-  std::map<std::string, std::unique_ptr<Node>> entries;
+  std::map<std::string, std::unique_ptr<ModelNode>> entries;
 };
 
 /// A file that a program has made and not closed yet.
 struct OpenedFile {
-  Node* node = nullptr;
+  ModelNode* node = nullptr;
   std::uint8_t rights = 0;
 };
 
@@ -68,11 +68,11 @@ class QueuedProgram : protected QueueingClients {
   /// After each change of names.
   virtual void names_changed() {}
   /// After each write.
-  virtual void wrote(const Node&) {}
+  virtual void wrote(const ModelNode&) {}
 
   /// A directory, often one in which something was made lately.
-  Node& directory() {
-    Node* at = &root_;
+  ModelNode& directory() {
+    ModelNode* at = &root_;
     path_.clear();
     for (int depth = 0; depth < 4; ++depth) {
       std::vector<std::string> below_it;
@@ -91,7 +91,7 @@ class QueuedProgram : protected QueueingClients {
     for (const auto& [directory, name] : path_) look(*directory, name, directory->entries.at(name).get());
   }
   std::string name() { return "n" + std::to_string(below(6)); }
-  static wire::NamePath at(const Node& directory, const std::string& name) { return {directory.handle, name, 0}; }
+  static wire::NamePath at(const ModelNode& directory, const std::string& name) { return {directory.handle, name, 0}; }
   static wire::NewAttributes with_mode(std::uint32_t mode) {
     wire::NewAttributes attributes;
     attributes.mode = mode;
@@ -99,13 +99,13 @@ class QueuedProgram : protected QueueingClients {
   }
 
   void operate() {
-    Node& parent = directory();
+    ModelNode& parent = directory();
     who_ = one_in(8) ? below(3) : &parent == &root_ ? below(2) : parent.maker;
     if (only_) who_ = *only_;
     reach();
     const std::string entry = name();
     const auto found = parent.entries.find(entry);
-    Node* const node = found == parent.entries.end() ? nullptr : found->second.get();
+    ModelNode* const node = found == parent.entries.end() ? nullptr : found->second.get();
     what_ += fmt::format(" client {} in {:x} name {}", who_, parent.handle.value, entry);
     switch (below(23)) {
       case 22: return set_default_list(node);
@@ -132,8 +132,8 @@ class QueuedProgram : protected QueueingClients {
     }
   }
 
-  void added(Node& parent, const std::string& entry, const Node* node, const Result<Attributes>& made, FileType type,
-             std::uint32_t mode) {
+  void added(ModelNode& parent, const std::string& entry, const ModelNode* node, const Result<Attributes>& made,
+             FileType type, std::uint32_t mode) {
     if (node != nullptr) {
       EXPECT_ERRC(made, Errc::kExists) << what_;
       return;
@@ -141,7 +141,7 @@ class QueuedProgram : protected QueueingClients {
     ASSERT_OK(made) << what_;
     if (parent.owner_only && type != FileType::kSymlink) mode &= 0700U;
     EXPECT_EQ(made->mode, mode) << what_;
-    auto fresh = std::make_unique<Node>();
+    auto fresh = std::make_unique<ModelNode>();
     fresh->handle = made->handle;
     EXPECT_TRUE(handles_.insert(made->handle).second) << what_ << ": the handle was used before";
     fresh->type = type;
@@ -152,16 +152,16 @@ class QueuedProgram : protected QueueingClients {
     parent.entries[entry] = std::move(fresh);
     names_changed();
   }
-  void make_directory(Node& parent, const std::string& entry, const Node* node) {
+  void make_directory(ModelNode& parent, const std::string& entry, const ModelNode* node) {
     what_ += " mkdir";
     added(parent, entry, node, call_it(client().mkdir(at(parent, entry), with_mode(0750))), FileType::kDirectory, 0750);
   }
-  void make_link(Node& parent, const std::string& entry, const Node* node) {
+  void make_link(ModelNode& parent, const std::string& entry, const ModelNode* node) {
     what_ += " symlink";
     added(parent, entry, node, call_it(client().symlink(at(parent, entry), "x" + entry)), FileType::kSymlink, 0777);
   }
   /// Makes files in a new directory, of which no other client knows yet.
-  void fill(Node& parent, const std::string& entry, const Node* node) {
+  void fill(ModelNode& parent, const std::string& entry, const ModelNode* node) {
     if (node != nullptr) return;
     if (who_ > 1) who_ = below(2);
     make_directory(parent, entry, node);
@@ -169,7 +169,7 @@ class QueuedProgram : protected QueueingClients {
     if (made == parent.entries.end()) return;
     std::ignore = client().cluster().gathered().has_room();
     if (one_in(2)) world_.run_for(std::chrono::milliseconds(20));  // handles come, and what the targets' room is
-    Node& directory = *made->second;
+    ModelNode& directory = *made->second;
     for (std::uint64_t files = 1 + below(6); files > 0; --files) {
       const std::string file = name();
       const auto found = directory.entries.find(file);
@@ -178,7 +178,7 @@ class QueuedProgram : protected QueueingClients {
     }
   }
   /// As a mount does: the file is closed without waiting for its creation, or after a write.
-  void make_file(Node& parent, const std::string& entry, const Node* node) {
+  void make_file(ModelNode& parent, const std::string& entry, const ModelNode* node) {
     what_ += " create";
     const bool opens = one_in(2);
     const std::uint8_t rights = opens ? kReadWrite : std::uint8_t{0};
@@ -189,7 +189,7 @@ class QueuedProgram : protected QueueingClients {
       opened_[who_].push_back({parent.entries.at(entry).get(), rights});
       for (std::uint64_t writes = 1 + below(3); writes > 0; --writes) continue_file();
       if (one_in(2)) return;
-      const Node* const made_now = parent.entries.at(entry).get();
+      const ModelNode* const made_now = parent.entries.at(entry).get();
       const auto is_it = [made_now](const OpenedFile& one) { return one.node == made_now; };
       const auto still = std::find_if(opened_[who_].begin(), opened_[who_].end(), is_it);
       if (still == opened_[who_].end()) return;
@@ -218,7 +218,7 @@ class QueuedProgram : protected QueueingClients {
     if (who_ > 1 || opened_[who_].empty()) return;
     const std::size_t which = below(opened_[who_].size());
     const OpenedFile opened = opened_[who_][which];
-    Node& node = *opened.node;
+    ModelNode& node = *opened.node;
     what_ += fmt::format(" [open {:x}]", node.handle.value);
     if (one_in(4)) return close_file(which);
     if (one_in(4)) return one_in(2) ? set_mode(&node) : set_time(&node);
@@ -255,7 +255,7 @@ class QueuedProgram : protected QueueingClients {
   void close_files() {
     while (!opened_[who_].empty() && !::testing::Test::HasFailure()) close_file(0);
   }
-  void set_time(Node* node) {
+  void set_time(ModelNode* node) {
     what_ += " utimens";
     if (node == nullptr || node->type != FileType::kRegular) return;
     wire::SetattrRequest request;
@@ -266,7 +266,7 @@ class QueuedProgram : protected QueueingClients {
     node->mtime = request.mtime;
     EXPECT_EQ(set->mtime, *request.mtime) << what_;
   }
-  void read(const Node* node) {
+  void read(const ModelNode* node) {
     what_ += " read";
     if (node == nullptr || node->type != FileType::kRegular) return;
     auto file = call_it(client().open({node->handle, {}, 0}, wire::kOpenRead));
@@ -278,7 +278,7 @@ class QueuedProgram : protected QueueingClients {
     EXPECT_TRUE(bytes == node->data) << what_ << ": " << bytes.size() << " bytes, should be " << node->data.size();
     EXPECT_OK(call_it((*file)->close())) << what_;
   }
-  void set_mode(Node* node) {
+  void set_mode(ModelNode* node) {
     what_ += " chmod";
     if (node == nullptr || node->type == FileType::kSymlink) return;
     wire::SetattrRequest request;
@@ -292,7 +292,7 @@ class QueuedProgram : protected QueueingClients {
     EXPECT_EQ(set->mode, node->mode) << what_;
   }
   /// All that is made in the directory from now on gets a list of rights.
-  void set_default_list(Node* node) {
+  void set_default_list(ModelNode* node) {
     what_ += " default list";
     if (node == nullptr || node->type != FileType::kDirectory) return;
     wire::SetxattrRequest request;
@@ -308,7 +308,7 @@ class QueuedProgram : protected QueueingClients {
     EXPECT_OK(call_it(client().setxattr(request))) << what_;
     node->owner_only = true;
   }
-  void remove(Node& parent, const std::string& entry, const Node* node) {
+  void remove(ModelNode& parent, const std::string& entry, const ModelNode* node) {
     what_ += " remove";
     const bool directory = node != nullptr && node->type == FileType::kDirectory;
     const auto removed =
@@ -324,9 +324,9 @@ class QueuedProgram : protected QueueingClients {
       names_changed();
     }
   }
-  void rename(Node& parent, const std::string& entry, Node* node) {
+  void rename(ModelNode& parent, const std::string& entry, ModelNode* node) {
     what_ += " rename";
-    Node& to = directory();
+    ModelNode& to = directory();
     reach();
     const std::string new_name = name();
     if (node == nullptr || node->type == FileType::kDirectory || to.entries.contains(new_name)) return;
@@ -336,7 +336,7 @@ class QueuedProgram : protected QueueingClients {
     to.entries[new_name] = std::move(moved);
     names_changed();
   }
-  void list(const Node& directory) {
+  void list(const ModelNode& directory) {
     wire::ReaddirRequest request;
     request.handle = directory.handle;
     request.attributes = one_in(2);
@@ -348,7 +348,7 @@ class QueuedProgram : protected QueueingClients {
     for (const auto& [name, node] : directory.entries) wanted[name] = node->handle.value;
     EXPECT_EQ(got, wanted) << what_ << " list";
   }
-  void look(const Node& parent, const std::string& entry, const Node* node) {
+  void look(const ModelNode& parent, const std::string& entry, const ModelNode* node) {
     const auto found = call_it(client().stat(at(parent, entry)));
     if (node == nullptr) {
       EXPECT_ERRC(found, Errc::kNotFound) << what_ << " stat";
@@ -361,7 +361,7 @@ class QueuedProgram : protected QueueingClients {
     if (node->type == FileType::kRegular) EXPECT_EQ(found->attributes.size, node->data.size()) << what_ << " stat";
     if (node->mtime) EXPECT_EQ(found->attributes.mtime, *node->mtime) << what_ << " stat";
   }
-  void compare(const Node& directory) {
+  void compare(const ModelNode& directory) {
     what_ = fmt::format("at the end, client {} in {:x}", who_, directory.handle.value);
     list(directory);
     for (const auto& [name, node] : directory.entries) {
@@ -371,8 +371,8 @@ class QueuedProgram : protected QueueingClients {
     }
   }
 
-  Node root_;
-  std::vector<std::pair<Node*, std::string>> path_;  // to the directory that was chosen last
+  ModelNode root_;
+  std::vector<std::pair<ModelNode*, std::string>> path_;  // to the directory that was chosen last
   std::set<Handle> handles_;
   std::uint64_t early_writes_ = 0;
   std::array<std::vector<OpenedFile>, 2> opened_;
