@@ -149,7 +149,7 @@ job::Task<Result<wire::ObjectReply>> Client::stat(NamePath where) {
 
 job::Task<Result<Attributes>> Client::setattr(wire::SetattrRequest request) {
   const Limits limits = session().limits();
-  if (auto set = cluster_.queued().set(request, 0)) co_return *std::move(set);
+  if (auto set = cluster_.queued().set(request, 0)) co_return cluster_.reads().answered(request, *std::move(set));
   co_await send_gathered(request.where);
   if (request.mtime || request.mtime_now) {
     SPATE_CO_TRY(auto found, co_await stat(request.where));
@@ -159,6 +159,7 @@ job::Task<Result<Attributes>> Client::setattr(wire::SetattrRequest request) {
     }
   }
   SPATE_CO_TRY(auto reply, co_await cluster_.change(request, limits));
+  std::ignore = cluster_.reads().answered(request, reply.attributes);
   if (!reply.layout) co_return reply.attributes;
   auto complete = co_await complete_attributes(cluster_, reply.attributes, *reply.layout, limits);
   if (complete.code() == Errc::kStaleHandle) co_return reply.attributes;  // changed, and removed since

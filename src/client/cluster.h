@@ -13,6 +13,7 @@
 #include "client/locks/appends.h"
 #include "client/locks/locks.h"
 #include "client/queued_changes.h"
+#include "client/read_times.h"
 #include "client/session/event_listener.h"
 #include "client/session/session.h"
 
@@ -66,6 +67,7 @@ class Cluster final : private SessionObserver {
   UnsyncedFiles& unsynced() { return unsynced_; }
   AttributeCache& attributes() { return attributes_; }
   const AttributeCache& attributes() const { return attributes_; }
+  ReadTimes& reads() { return reads_; }
   CachedOpens& cached_opens() { return cached_opens_; }
   GatheredWrites& gathered() { return gathered_; }
   const GatheredWrites& gathered() const { return gathered_; }
@@ -99,6 +101,7 @@ class Cluster final : private SessionObserver {
   Locks locks_;
   Appends appends_;
   UnsyncedFiles unsynced_;
+  ReadTimes reads_;
   CachedOpens cached_opens_;
   job::Gate closes_;
   job::StopSource stopping_;

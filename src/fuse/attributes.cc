@@ -103,6 +103,7 @@ void setattr(fuse_req_t request, fuse_ino_t inode, struct stat* wanted, int what
   const wire::SetattrRequest change = change_of(inode, *wanted, what);
   if (change.mode || change.uid || change.gid || change.atime || change.mtime || change.atime_now || change.mtime_now) {
     const std::uint64_t request_id = CurrentRequest::of_this_thread().request_id();
+    if (change.atime || change.atime_now) end_reads(mount, request, Handle(inode));
     if (mount.delegates) {
       const auto set = mount.process.client().cluster().queued().set(change, request_id);
       if (set) return reply_attributes(request, *set);

@@ -138,7 +138,7 @@ KernelSession::KernelSession(Mount& mount, SessionPtr session)
   mount_.workers = &workers_;
   mount_.process.run([this](client::Client&) { return let_executor_call(true); });
   mount_.process.run([](client::Client& c) { return resume_client(c); });
-  std::ignore = mount_.releases.begin([&its = mount_] { return close_left(its); });
+  close_left(mount_);
   mount_.locks.on_grant([&its = mount_](Handle handle) { drop_pages_for_lock(its, handle); });
 }
 

@@ -52,6 +52,7 @@ struct Mount {
   KernelLocks locks{process, handover};
   AsyncReleases releases{process.driver()};
   ClosingFiles closing{process.executor()};
+  ClosingFiles closing_readers{process.executor()};  // all that may have read
   PageOrder order{process.clock(), process.executor()};
   std::optional<ReadOnly> read_only{};  // set once it is mounted
   fuse_session* session = nullptr;      // set while it is mounted
@@ -100,10 +101,13 @@ Result<std::shared_ptr<OpenFile>> open_file(fuse_req_t request, std::uint64_t nu
 /// The file of an open whose creation was queued, once the server has made it.
 job::Task<Result<std::unique_ptr<client::File>>> open_created(Mount& mount, client::Client& client, OpenFile& open);
 
+/// What programs have read before does not move the atime that is set now. Closes that may tell of reads have ended.
+void end_reads(Mount& mount, fuse_req_t request, Handle file);
 /// Ends an open whose result no program gets: its close(2) has returned, or its open(2) never will.
 void close_file(Mount& mount, std::uint64_t number);
-/// Ends the opens of those files that programs had closed when the previous process ended.
-job::Task<Unit> close_left(Mount& mount);
+/// Begins to end the opens of those files that programs had closed when the previous process ended. Called before a
+/// worker reads a request.
+void close_left(Mount& mount);
 
 /// Runs `reply` unless the caller has given up the request. Every handler answers through it. 0, or the kernel's error.
 template <typename Reply>

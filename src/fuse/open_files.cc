@@ -13,7 +13,7 @@ OpenFiles::OpenFiles(client::HandoverState& handover) : handover_(handover), las
     file->handle = record.handle;
     file->direct = record.direct;
     file->record = &record;
-    if (record.released) {
+    if (record.released || record.closing) {
       left_.push_back(std::move(file));
       return;
     }
@@ -105,6 +105,18 @@ void OpenFiles::forget(OpenFile& file) {
   const std::lock_guard lock(mutex_);
   if (file.record != nullptr) handover_.opens().remove(*file.record);
   file.record = nullptr;
+}
+
+void OpenFiles::forget_reads(Handle handle) {
+  std::vector<std::shared_ptr<OpenFile>> opens;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!by_handle_.contains(handle)) return;
+    for (const auto& [number, file] : files_) {
+      if (file->handle == handle) opens.push_back(file);
+    }
+  }
+  for (const auto& open : opens) open->forget_read();
 }
 
 void OpenFiles::released(OpenFile& file) {

@@ -24,6 +24,8 @@ struct OpenFile {
   std::atomic<bool> pages_differ = false;         // if `queued`: the kernel's pages lack something of the data
   std::uint8_t flags = 0;                         // if `queued`: the wire::OpenFlags of the open
   std::atomic<bool> tail_dropped = false;         // appends have had the kernel drop the pages at the file's end
+  bool closing = false;                           // guarded by `opening`: only the close may use `record`
+  bool closing_reader = false;                    // the close is in Mount::closing_readers
   client::HandoverState::Open* record = nullptr;  // null: a later process will not know it
   std::mutex opening;
   // If an earlier process has opened the file, or its creation is queued: null until open_file(), and until then
@@ -39,9 +41,15 @@ struct OpenFile {
     const std::lock_guard lock(opening);
     if (record != nullptr && file == nullptr) record->close_atime = at;
   }
-  std::optional<WallTime> read_at() {
+  void forget_read() {
     const std::lock_guard lock(opening);
-    return record == nullptr ? std::nullopt : record->close_atime;
+    if (record != nullptr && !closing) record->close_atime.reset();
+  }
+  /// Call it with `opening` held.
+  bool may_have_read() const {
+    if (file != nullptr) return allows(file->rights(), Rights::kRead);
+    const unsigned open_flags = queued || record == nullptr ? flags : record->open_flags;
+    return (open_flags & wire::kOpenRead) != 0;
   }
 };
 
@@ -74,9 +82,12 @@ class OpenFiles {
   std::shared_ptr<OpenFile> remove(std::uint64_t number);
   /// The meta server has ended the open: the next process needs to know nothing of it.
   void forget(OpenFile& file);
+  /// The records of opens of the file tell no longer what was read before. Closes that are under way keep theirs.
+  void forget_reads(Handle file);
   /// The kernel no longer uses the file. If this process ends before forget(), the next one closes the file.
   void released(OpenFile& file);
-  /// Returns the files that the previous process had begun to close. A second call returns none.
+  /// Returns the files that the kernel no longer uses, or whose close the previous process has sent. find() knows none
+  /// of them, so a repeated release does nothing. A second call returns none.
   std::vector<std::shared_ptr<OpenFile>> take_left();
   /// The open through which an earlier process has written the file. Null: there is none.
   std::shared_ptr<OpenFile> inherited_writer(Handle handle) const;

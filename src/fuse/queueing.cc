@@ -141,8 +141,13 @@ Result<bool> write_queued(Mount& mount, fuse_req_t request, OpenFile& open, cons
 bool close_queued(Mount& mount, std::uint64_t number, const std::shared_ptr<OpenFile>& open, std::uint64_t request_id) {
   if ((!open->queued && !open->known_later) || open->is_opened()) return false;
   const bool waits = open->queued && changes_of(mount).held().when_closed(open->handle, when_closed(mount, open));
-  const client::QueuedChanges::Close close{open->handle, client::rights_of(open->flags), open->read_at()};
-  if (!changes_of(mount).close(close, request_id)) return false;
+  {
+    const std::lock_guard lock(open->opening);  // so that no atime is set between the two
+    const auto read_at = open->record == nullptr ? std::nullopt : open->record->close_atime;
+    const client::QueuedChanges::Close close{open->handle, client::rights_of(open->flags), read_at};
+    if (!changes_of(mount).close(close, request_id)) return false;
+    open->closing = true;
+  }
   std::ignore = mount.files.remove(number);
   if (!waits) return mount.files.forget(*open), true;
   mount.files.released(*open);

@@ -13,7 +13,7 @@ void call_answered(Mount& mount, std::uint64_t request_id) {
 }
 
 /// The handover state keeps the open until the meta server has ended it, which may happen after this task has failed.
-job::Task<Result<void>> close_one(Mount& mount, client::Client& client, std::shared_ptr<OpenFile> open,
+job::Task<Result<void>> close_now(Mount& mount, client::Client& client, std::shared_ptr<OpenFile> open,
                                   std::uint64_t request_id) {
   UniqueFunction<void()> on_ended = [files = mount.shared_files, open] { files->forget(*open); };
   if (open->file == nullptr && open->queued) {
@@ -36,6 +36,21 @@ job::Task<Result<void>> close_one(Mount& mount, client::Client& client, std::sha
   co_return Result<void>();
 }
 
+job::Task<Result<void>> close_one(Mount& mount, client::Client& client, std::shared_ptr<OpenFile> open,
+                                  std::uint64_t request_id) {
+  const Handle handle = open->handle;
+  const bool reader = open->closing_reader;
+  auto closed = co_await close_now(mount, client, std::move(open), request_id);
+  if (reader) mount.closing_readers.end(handle);
+  co_return closed;
+}
+
+job::Task<Result<void>> forget_reads(Mount& mount, client::Client& client, Handle file) {
+  client.cluster().reads().forget(file);
+  co_await mount.closing_readers.wait(file);
+  co_return Result<void>();
+}
+
 /// Answers last: if this process dies before the answer, the kernel repeats the request to the next process.
 job::Task<Unit> close_and_answer(Mount& mount, fuse_req_t request, std::shared_ptr<OpenFile> open,
                                  std::uint64_t request_id) {
@@ -49,36 +64,27 @@ job::Task<Unit> close_and_answer(Mount& mount, fuse_req_t request, std::shared_p
   co_return Unit();
 }
 
-/// If leases are kept, some thread drives the client's executor at least every few milliseconds.
-bool begin_close(Mount& mount, fuse_req_t request, std::uint64_t number) {
-  if (!mount.process.client().cluster().attributes().on()) return false;
-  const auto open = mount.files.find(number);
-  if (open == nullptr) return false;
+/// close_one() must follow.
+void begin_closing(Mount& mount, OpenFile& open) {
+  const std::lock_guard lock(open.opening);
+  open.closing = true;
+  open.closing_reader = open.may_have_read();
+  if (open.closing_reader) mount.closing_readers.begin(open.handle);
+}
+
+/// Takes an open that no program uses any more. Null: nothing is left to do; otherwise close_one() must follow.
+std::shared_ptr<OpenFile> take_closed(Mount& mount, std::uint64_t number, std::uint64_t request_id) {
+  auto open = mount.files.find(number);
+  if (open == nullptr) return nullptr;
   release_locks(mount, number, open->handle);
-  const std::uint64_t request_id = CurrentRequest::of_this_thread().request_id();
-  if (close_queued(mount, number, open, request_id)) return fuse_reply_err(request, 0), true;
-  const auto make = [&mount, request, open, request_id] { return close_and_answer(mount, request, open, request_id); };
-  const bool begun = mount.releases.begin(make);
-  if (begun) std::ignore = mount.files.remove(number);
-  return begun;
+  if (close_queued(mount, number, open, request_id)) return nullptr;
+  begin_closing(mount, *open);  // first, so that end_reads() finds it in one of the two
+  std::ignore = mount.files.remove(number);
+  return open;
 }
-
-void release(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
-  Mount& mount = this_mount();
-  if (begin_close(mount, request, info->fh)) return;
-  close_file(mount, info->fh);
-  answer([&] { return fuse_reply_err(request, 0); });
-}
-
-}  // namespace
 
 /// An error can only go to the log.
-void close_file(Mount& mount, std::uint64_t number) {
-  const auto open = mount.files.remove(number);
-  if (open == nullptr) return;
-  release_locks(mount, number, open->handle);
-  const std::uint64_t request_id = CurrentRequest::of_this_thread().request_id();
-  if (close_queued(mount, number, open, request_id)) return;
+void close_taken(Mount& mount, const std::shared_ptr<OpenFile>& open, std::uint64_t request_id) {
   const auto closed = mount.process.run([&](client::Client& c) {
     c.session().next_request_id(request_id);
     return close_one(mount, c, open, request_id);
@@ -87,9 +93,26 @@ void close_file(Mount& mount, std::uint64_t number) {
   mount.files.released(*open);
 }
 
-job::Task<Unit> close_left(Mount& mount) {
+/// If leases are kept, some thread drives the client's executor at least every few milliseconds.
+bool close_later(Mount& mount, fuse_req_t request, const std::shared_ptr<OpenFile>& open, std::uint64_t request_id) {
+  if (!mount.process.client().cluster().attributes().on()) return false;
+  return mount.releases.begin(
+      [&mount, request, open, request_id] { return close_and_answer(mount, request, open, request_id); });
+}
+
+void release(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
+  Mount& mount = this_mount();
+  const std::uint64_t request_id = CurrentRequest::of_this_thread().request_id();
+  if (const auto open = take_closed(mount, info->fh, request_id)) {
+    if (close_later(mount, request, open, request_id)) return;
+    close_taken(mount, open, request_id);
+  }
+  answer([&] { return fuse_reply_err(request, 0); });
+}
+
+job::Task<Unit> close_all(Mount& mount, std::vector<std::shared_ptr<OpenFile>> left) {
   client::Client& client = mount.process.client();
-  for (const std::shared_ptr<OpenFile>& open : mount.files.take_left()) {
+  for (const std::shared_ptr<OpenFile>& open : left) {
     const std::uint64_t request_id = open->record->close_request_id;
     client.session().next_request_id(request_id);
     const auto closed = co_await close_one(mount, client, open, request_id);
@@ -97,6 +120,25 @@ job::Task<Unit> close_left(Mount& mount) {
     if (!closed) SPATE_LOG("fuse", error, "close failed error={}", closed.error().message());
   }
   co_return Unit();
+}
+
+}  // namespace
+
+void close_file(Mount& mount, std::uint64_t number) {
+  const std::uint64_t request_id = CurrentRequest::of_this_thread().request_id();
+  if (const auto open = take_closed(mount, number, request_id)) close_taken(mount, open, request_id);
+}
+
+void end_reads(Mount& mount, fuse_req_t request, Handle file) {
+  mount.files.forget_reads(file);
+  if (!mount.process.client().cluster().reads().has(file) && !mount.closing_readers.has(file)) return;
+  std::ignore = run(request, [&](client::Client& c) { return forget_reads(mount, c, file); });
+}
+
+void close_left(Mount& mount) {
+  const std::vector<std::shared_ptr<OpenFile>> left = mount.files.take_left();
+  for (const std::shared_ptr<OpenFile>& open : left) begin_closing(mount, *open);
+  std::ignore = mount.releases.begin([&mount, left] { return close_all(mount, left); });
 }
 
 void add_release_operations(fuse_lowlevel_ops& operations) { operations.release = release; }

@@ -232,8 +232,9 @@ job::Task<Result<Attributes>> File::close(CloseOptions options, UniqueFunction<v
   request.atime = options.atime;
   request.mtime = options.mtime;
   request.mode = options.mode;
-  if (!options.atime && !options.mtime && !options.mode) request.atime = data_.read_at();
   co_await append_.leave();
+  // As late as possible: whoever sets atime meanwhile ends what was read (ReadTimes).
+  if (!options.atime && !options.mtime && !options.mode) request.atime = data_.read_at();
   if (capability_.uncounted()) {
     if (!lost) co_return lost.error();
     co_return attributes_;

@@ -57,10 +57,11 @@ FileData::FileData(Cluster& cluster, Params params)
       written_(params.written),
       bypass_(cluster.session(), cluster.leased_files(),
               {written_.made_file(), written_.made_file() && cluster.gathered().memory() != nullptr}),
-      read_due_(read_moves_atime(cluster_, params.attributes)) {}
+      read_due_(read_moves_atime(cluster_, params.attributes)),
+      read_(cluster.reads(), handle_) {}
 
 void FileData::note_read() {
-  if (read_counts()) read_at_ = session().fs_time();
+  if (read_counts()) read_.note(session().fs_time());
 }
 
 void FileData::note_written(const std::vector<SlotState>& slots) {

@@ -91,9 +91,9 @@ class FileData {
   bool read_counts() const { return read_due_ && reads_count_; }
   /// Notes that data were read: now, or at a time that sets atime.
   void note_read();
-  void note_read(WallTime at) { read_at_ = at; }
+  void note_read(WallTime at) { read_.note(at); }
   /// The time of the last read that sets atime.
-  std::optional<WallTime> read_at() const { return read_at_; }
+  std::optional<WallTime> read_at() const { return read_.at(); }
   /// Notes that data were written.
   void note_written(const std::vector<SlotState>& slots);
 
@@ -121,9 +121,9 @@ class FileData {
   WrittenData& written_;
   Bypass bypass_;
   wire::DataPath path_ = wire::DataPath::kAutomatic;
-  bool reads_count_ = true;          // reads set atime
-  bool read_due_ = false;            // the next read sets atime
-  std::optional<WallTime> read_at_;  // time of the last read that sets atime
+  bool reads_count_ = true;  // reads set atime
+  bool read_due_ = false;    // the next read sets atime
+  ReadTimes::Open read_;     // the last read that sets atime
 };
 
 }  // namespace spate::client
