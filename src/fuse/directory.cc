@@ -25,7 +25,7 @@ void opendir(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) {
   auto attributes = kept_attributes(node(inode));
   if (!attributes) attributes = run(request, [&](client::Client& c) { return stat_node(c, inode); });
   if (!*attributes) return reply_error(request, attributes->error());
-  info->fh = mount.directories.add(Handle(inode), **attributes);
+  info->fh = mount.directories.add(Handle(inode), **attributes, CurrentRequest::of_this_thread().request_id());
   if (answer([&] { return fuse_reply_open(request, info); }) != 0) mount.directories.remove(info->fh);
 }
 

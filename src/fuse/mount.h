@@ -45,7 +45,7 @@ struct Mount {
   BriefCopies* brief_copies = nullptr;                                              // without
   std::shared_ptr<OpenFiles> shared_files = std::make_shared<OpenFiles>(handover);  // closes may outlive the mount
   OpenFiles& files = *shared_files;
-  OpenDirectories directories{handover.first_number()};
+  OpenDirectories directories{handover};
   std::shared_ptr<client::CachedPages> shared_pages = std::make_shared<client::CachedPages>(handover.kept());
   client::CachedPages& pages = *shared_pages;
   std::shared_ptr<client::KeptTails> tails = std::make_shared<client::KeptTails>(options.memory / 8);

@@ -24,6 +24,10 @@ constexpr std::uint32_t kMostHeld = 1U << 17U;
 constexpr std::uint32_t kMostWaits = 1U << 13U;
 constexpr std::uint32_t kMostAppends = 1U << 12U;
 constexpr std::uint32_t kMostOpens = 1U << 20U;
+/// No program has so many files open, so the memory of the records behind them is for directories. Programs that do not
+/// know this share the layout.
+constexpr std::uint32_t kUsedOpens = kMostOpens - (1U << 16U);
+constexpr std::uint32_t kMostDirectories = 1U << 15U;
 constexpr std::size_t kMostCopied = 1U << 17U;
 constexpr std::size_t kMostKept = 1U << 16U;
 /// The number of places where one object's record may be.
@@ -33,6 +37,12 @@ constexpr std::size_t kCopiedPlaces = 16;
 void in_order() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
 }  // namespace
+
+struct HandoverState::Directories {
+  std::uint64_t generation = 0;  // the last process that kept them
+  std::uint64_t high = 0;
+  std::array<Directory, kMostDirectories> records;
+};
 
 /// Takes memory only for those pages of the file that are touched.
 struct HandoverState::Layout {
@@ -65,6 +75,12 @@ struct HandoverState::Layout {
   std::array<Open, kMostOpens> opens;
   std::array<Copied, kMostCopied> copied;
   std::array<PageRecord, kMostKept> kept;
+
+  /// Null: records of open files have been there.
+  Directories* directories() {
+    static_assert(sizeof(Directories) <= (kMostOpens - kUsedOpens) * sizeof(Open));
+    return high_opens > kUsedOpens ? nullptr : reinterpret_cast<Directories*>(opens.data() + kUsedOpens);
+  }
 };
 
 Result<std::unique_ptr<HandoverState>> HandoverState::open(int fd) {
@@ -99,9 +115,9 @@ HandoverState::HandoverState(Layout& layout)
       held_(std::make_unique<HandoverRecords<Held>>(layout.held.data(), kMostHeld, layout.high_held)),
       waits_(std::make_unique<HandoverRecords<Wait>>(layout.waits.data(), kMostWaits, layout.high_waits)),
       appends_(std::make_unique<HandoverRecords<Append>>(layout.appends.data(), kMostAppends, layout.high_appends)),
-      opens_(std::make_unique<HandoverRecords<Open>>(layout.opens.data(), kMostOpens, layout.high_opens)),
       lock_uses_(
           std::make_unique<HandoverRecords<LockUse>>(layout.lock_uses.data(), kMostHeld, layout.high_lock_uses)) {
+  share_opens();
   held_->for_each([this](Held& piece) {
     pieces_[{piece.handle, piece.kind, piece.owner}].push_back(&piece);
     stamp_ = std::max(stamp_, piece.stamp);
@@ -110,6 +126,21 @@ HandoverState::HandoverState(Layout& layout)
     if (layout_.slots[i].request_id != 0) slots_used_ = i + 1;
   }
   appends_->for_each([this](const Append& append) { inherited_appends_.insert(append.request_id); });
+}
+
+void HandoverState::share_opens() {
+  Directories* const kept = layout_.directories();
+  const std::uint32_t most_opens = kept == nullptr ? kMostOpens : kUsedOpens;
+  opens_ = std::make_unique<HandoverRecords<Open>>(layout_.opens.data(), most_opens, layout_.high_opens);
+  if (kept == nullptr) {
+    directories_ = std::make_unique<HandoverRecords<Directory>>(nullptr, 0, no_directories_);
+    return;
+  }
+  // A process that does not keep them may have closed some.
+  if (kept->generation + 1 != layout_.generation) std::fill_n(kept->records.begin(), kept->high, Directory{});
+  in_order();
+  kept->generation = layout_.generation;
+  directories_ = std::make_unique<HandoverRecords<Directory>>(kept->records.data(), kMostDirectories, kept->high);
 }
 
 HandoverState::~HandoverState() { ::munmap(&layout_, sizeof(Layout)); }

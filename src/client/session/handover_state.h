@@ -156,6 +156,14 @@ class HandoverState {
     std::optional<wire::DataSummary> close_data;
     std::optional<WallTime> close_atime;  // when it was read, as far as the front end or its close knows
   };
+  /// An open directory of the front end.
+  struct Directory {
+    std::uint64_t in_use = 0;
+    std::uint64_t number = 0;  // the front end's number
+    std::uint64_t request_id = 0;
+    Handle handle;
+    Attributes attributes;  // when it was opened
+  };
   /// The open file through which a lock was taken.
   struct LockUse {
     std::uint64_t in_use = 0;
@@ -236,15 +244,19 @@ class HandoverState {
   // For the front end. Not thread-safe: the front end locks.
   HandoverRecords<Open>& opens() { return *opens_; }
   HandoverRecords<LockUse>& lock_uses() { return *lock_uses_; }
+  /// There are none if an earlier process did not keep them.
+  HandoverRecords<Directory>& directories() { return *directories_; }
   /// Their number is a power of two; all are zero at first.
   std::span<PageRecord> kept() const;
   /// kFrontendBytes bytes, all zero at first.
   std::byte* frontend_memory() const;
 
  private:
+  struct Directories;
   struct Layout;
   using Owner = std::tuple<Handle, LockKind, std::uint64_t>;
   explicit HandoverState(Layout& layout);
+  void share_opens();
   template <typename Which>
   void forget_unasked_if(Which which);
 
@@ -254,6 +266,8 @@ class HandoverState {
   std::unique_ptr<HandoverRecords<Append>> appends_;
   std::unique_ptr<HandoverRecords<Open>> opens_;
   std::unique_ptr<HandoverRecords<LockUse>> lock_uses_;
+  std::unique_ptr<HandoverRecords<Directory>> directories_;
+  std::uint64_t no_directories_ = 0;
   std::atomic<std::uint32_t> slots_used_ = 0;  // no slot from this index on ever had a request
   std::uint64_t stamp_ = 0;
   std::map<Owner, std::vector<Held*>> pieces_;

@@ -2,6 +2,7 @@
 #include "client/session/handover_state.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <optional>
 
@@ -22,6 +23,15 @@ class HandoverStateTest : public ::testing::Test {
     auto opened = HandoverState::open(memory_.get());
     ASSERT_OK(opened);
     handover_ = *std::move(opened);
+  }
+  /// All that it does to the memory: it counts itself.
+  void older_process() {
+    constexpr off_t kGeneration = 24;
+    handover_.reset();
+    std::uint64_t generation = 0;
+    ASSERT_EQ(::pread(memory_.get(), &generation, sizeof(generation), kGeneration), 8);
+    ++generation;
+    ASSERT_EQ(::pwrite(memory_.get(), &generation, sizeof(generation), kGeneration), 8);
   }
 
   UniqueFd memory_;
@@ -67,6 +77,51 @@ TEST_F(HandoverStateTest, MemoryOfAnotherFormIsRefused) {
   const UniqueFd other(::memfd_create("other", MFD_CLOEXEC));
   ASSERT_EQ(::ftruncate(other.get(), 4096), 0);
   EXPECT_ERRC(HandoverState::open(other.get()), Errc::kVersionMismatch);
+}
+
+/// The place of the table of directories is what older programs take for records of open files that were never used.
+/// They leave it as it is, and do not write into it that they were here.
+TEST_F(HandoverStateTest, DirectoriesThatAnOlderProgramMayHaveClosedAreForgotten) {
+  using Directory = HandoverState::Directory;
+  const auto count = [this] {
+    int found = 0;
+    handover_->directories().for_each([&](const Directory&) { ++found; });
+    return found;
+  };
+  const auto add = [this] {
+    Directory* const directory = handover_->directories().take();
+    ASSERT_NE(directory, nullptr);
+    handover_->directories().publish(*directory);
+  };
+  add();
+  add();
+  next_process();
+  EXPECT_EQ(count(), 2);
+  older_process();
+  next_process();
+  EXPECT_EQ(count(), 0);
+  add();
+  next_process();
+  EXPECT_EQ(count(), 1);
+}
+
+TEST_F(HandoverStateTest, ThereAreManyDirectoriesAndTheFirstOpensStay) {
+  HandoverState::Open* const open = handover_->opens().take();
+  open->handle = Handle(9);
+  handover_->opens().publish(*open);
+  int directories = 0;
+  while (HandoverState::Directory* const directory = handover_->directories().take()) {
+    handover_->directories().publish(*directory);
+    ++directories;
+  }
+  EXPECT_GT(directories, 30000);
+  next_process();
+  int opens = 0;
+  handover_->opens().for_each([&](const HandoverState::Open& kept) {
+    EXPECT_EQ(kept.handle, Handle(9));
+    ++opens;
+  });
+  EXPECT_EQ(opens, 1);
 }
 
 TEST_F(HandoverStateTest, ARequestSlotIsKeptWithItsRequestId) {
