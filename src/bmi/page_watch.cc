@@ -12,10 +12,10 @@
 #include <cerrno>
 #include <csignal>
 #include <limits>
-#include <system_error>
 #include <utility>
 
 #include "base/check.h"
+#include "base/thread.h"
 
 namespace spate::bmi {
 namespace {
@@ -46,14 +46,9 @@ Result<std::unique_ptr<PageWatch>> PageWatch::start() {
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  Result<void> started;
-  try {
-    watch->thread_ = std::thread([raw = watch.get()] { raw->run(); });
-  } catch (const std::system_error&) {
-    started = Error(Errc::kNoMemory, "no thread to watch memory with");
-  }
+  const bool started = start_thread(watch->thread_, [raw = watch.get()] { raw->run(); });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (!started) return started.error();
+  if (!started) return Error(Errc::kNoMemory, "no thread to watch memory with");
   return watch;
 }
 

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/thread.h"
 #include "fuse/kernel_notices.h"
 
 namespace spate::fuse {
@@ -37,8 +38,8 @@ Result<void> BriefCopies::begin(int device) {
   const std::lock_guard lock(mutex_);
   if (names_) names_ = tell_new_epoch(device_.get()) == 0;  // an earlier process may have given some
   begun_ = true;
-  thread_ = std::thread([this] { work(); });
-  return {};
+  if (start_thread(thread_, [this] { work(); })) return {};
+  return Error::told(Errc::kNoMemory, "the system gives no thread for copies of attributes in the kernel");
 }
 
 void BriefCopies::end() {

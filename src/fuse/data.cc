@@ -99,6 +99,7 @@ job::Task<Result<Opened>> create_and_open(Mount& mount, client::Client& client, 
 /// was told to. With `error` it has not taken the open.
 void told_of_open(Mount& mount, const Attributes& attributes, const fuse_file_info& info, bool drops, int error) {
   if (error != 0) {
+    if (drops) mount.order.not_dropped(attributes.handle);
     mount.pages.spoil(attributes.handle);
     close_file(mount, info.fh);
   } else if (drops && mount.options.cache != CacheMode::kNone) {

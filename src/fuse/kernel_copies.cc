@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/thread.h"
 #include "fuse/kernel_notices.h"
 #include "log/log.h"
 
@@ -63,8 +64,8 @@ Result<void> KernelCopies::begin(int device) {
   for (const Handle object : handover_.copied(clock_.now())) attributes_.insert(object);
   takes_names_ = names;
   begun_ = true;
-  thread_ = std::thread([this] { work(); });
-  return {};
+  if (start_thread(thread_, [this] { work(); })) return {};
+  return Error::told(Errc::kNoMemory, "the system gives no thread for copies of attributes in the kernel");
 }
 
 /// The mount may still exist for programs that have something open in it. In that case the leases end before the mount.

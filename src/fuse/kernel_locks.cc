@@ -3,6 +3,7 @@
 
 #include <cerrno>
 
+#include "base/thread.h"
 #include "log/log.h"
 #include "posix/errno.h"
 
@@ -99,10 +100,13 @@ void KernelLocks::wait(fuse_req_t request, const wire::LockSpec& lock) {
     if (!silent_) fuse_reply_err(request, EINTR);
     return;
   }
+  if (!driver_.joinable() && !start_thread(driver_, [this] { drive(); })) {
+    fuse_reply_err(request, ENOLCK);
+    return;
+  }
   ++outstanding_;
   auto wait = std::make_shared<Wait>(*this, request, lock);
   process_.executor().post([this, wait = std::move(wait)] { job::spawn(gate_, run(wait)); });
-  if (!driver_.joinable()) driver_ = std::thread([this] { drive(); });
   more_.notify_all();
 }
 

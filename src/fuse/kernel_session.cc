@@ -17,6 +17,7 @@
 #include <functional>
 #include <thread>
 
+#include "base/thread.h"
 #include "fuse/control.h"
 #include "fuse/gathering.h"
 #include "fuse/queueing.h"
@@ -133,7 +134,7 @@ KernelSession::KernelSession(Mount& mount, SessionPtr session)
       workers_(
           {fuse_session_fd(session_.get()), mount.options.threads, worker_limit(mount.options), mount.options.busy_poll,
            [&mount](const std::function<bool()>& over) { mount.process.driver().drive_until(over); }},
-          [this](bool reads) { std::thread([this, reads] { work(reads); }).detach(); }) {
+          [this](bool reads) { return start_worker(reads); }) {
   make_interruptible();
   mount_.workers = &workers_;
   mount_.process.run([this](client::Client&) { return let_executor_call(true); });
@@ -202,6 +203,13 @@ WorkerPool::Next KernelSession::handle(fuse_buf& buffer) {
   return workers_.request_ends();
 }
 
+bool KernelSession::start_worker(bool reads) {
+  std::thread worker;
+  if (!start_thread(worker, [this, reads] { work(reads); })) return false;
+  worker.detach();
+  return true;
+}
+
 void KernelSession::work(bool reads) {
   fuse_buf buffer{};
   bool over = false;  // the directory was unmounted
@@ -224,10 +232,11 @@ void KernelSession::work(bool reads) {
   workers_.work_ends(next);
 }
 
-void KernelSession::resume() {
+Result<void> KernelSession::resume() {
   draining_ = false;
   workers_.resume();
-  workers_.start();
+  if (workers_.start()) return {};
+  return Error::told(Errc::kNoMemory, "the system gives the mount no thread (see `ulimit -u` and pids.max)");
 }
 
 /// Leaves requests that cannot be answered in time to the next process, if the kernel can repeat them. False: this
@@ -316,7 +325,10 @@ std::optional<KernelSession::End> KernelSession::on_message(int control) {
   if (message->word == MessageKind::kStatus) std::ignore = send_message(control, MessageKind::kTold, status());
   if (message->word != MessageKind::kUpgrade) return std::nullopt;
   if (hand_over()) return End::kHandedOver;
-  resume();
+  if (const auto again = resume(); !again) {
+    SPATE_LOG("fuse", error, "cannot go on error={}", again.error().message());
+    std::_Exit(1);  // the supervisor starts another process
+  }
   std::ignore = send_message(control, MessageKind::kFailed,
                              "calls are under way that wait for a server; the old program continues to serve");
   return std::nullopt;
@@ -335,7 +347,7 @@ void KernelSession::on_signal(int signals, int control) {
 
 Result<KernelSession::End> KernelSession::run(int signals, int control) {
   if (!ended_) return errno_error(errno, "eventfd");
-  resume();
+  SPATE_TRY(std::ignore, resume());
   for (;;) {
     std::array<pollfd, 3> waits{pollfd{signals, POLLIN, 0}, pollfd{ended_.get(), POLLIN, 0},
                                 pollfd{alone_ ? -1 : control, POLLIN, 0}};

@@ -35,11 +35,12 @@ class KernelSession {
 
  private:
   job::Task<void> let_executor_call(bool on);
+  bool start_worker(bool reads);
   void work(bool reads);
   WorkerPool::Next handle(fuse_buf& buffer);
   bool wait_for_workers();
   bool hand_over();
-  void resume();
+  Result<void> resume();
   std::optional<End> on_message(int control);
   void on_signal(int signals, int control);
   std::string status() const;

@@ -2,6 +2,7 @@
 #include "fuse/page_order.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "job/executor.h"
 
@@ -45,6 +46,14 @@ void PageOrder::dropping(Handle handle, bool all) {
   dropped.handle = handle;
   dropped.doubt = kDoubt;
   dropped.until = clock_.now() + kDoubt;
+}
+
+void PageOrder::not_dropped(Handle handle) {
+  const std::lock_guard lock(mutex_);
+  Dropped& dropped = place(handle);
+  if (dropped.handle != handle) return;
+  dropped.read = {0, std::numeric_limits<std::uint64_t>::max()};
+  dropped.more_readers = true;
 }
 
 void PageOrder::dropping_again(Handle handle) {

@@ -74,6 +74,8 @@ class PageOrder {
 
   /// Call it before the kernel drops pages of the file. `all`: none are left that were read before.
   void dropping(Handle handle, bool all);
+  /// The kernel has not dropped the pages after all. Any of them may have been read before.
+  void not_dropped(Handle handle);
   /// Call it before the pages of a doubtful write are dropped. They make later writes doubtful for half as long as the
   /// last time, so that two threads that read and write the same page come to an end with it.
   void dropping_again(Handle handle);

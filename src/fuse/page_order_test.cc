@@ -96,6 +96,14 @@ TEST_F(PageOrderTest, WhatWasReadBeforeAllPagesWereDroppedMakesNoDoubt) {
   EXPECT_TRUE(doubtful()) << "the pages that were read may be there";
 }
 
+TEST_F(PageOrderTest, PagesThatWereNotDroppedMayHaveBeenReadBefore) {
+  order.dropping(kWritten, true);
+  EXPECT_TRUE(reads(kPages)) << "there is no write";
+  order.dropping(kWritten, true);
+  order.not_dropped(kWritten);
+  EXPECT_TRUE(doubtful()) << "the pages that were read are there";
+}
+
 TEST_F(PageOrderTest, PagesOfAMapDoNotEndTheDoubt) {
   order.dropping(kWritten, true);
   EXPECT_TRUE(reads(kPages)) << "there is no write";

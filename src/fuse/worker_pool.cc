@@ -31,7 +31,7 @@ pid_t own_number() {
 
 }  // namespace
 
-WorkerPool::WorkerPool(const WorkerPoolOptions& options, std::function<void(bool reads)> start)
+WorkerPool::WorkerPool(const WorkerPoolOptions& options, std::function<bool(bool reads)> start)
     : options_(options),
       start_(std::move(start)),
       watch_(::epoll_create1(EPOLL_CLOEXEC)),
@@ -42,13 +42,19 @@ WorkerPool::WorkerPool(const WorkerPoolOptions& options, std::function<void(bool
   SPATE_CHECK(::epoll_ctl(watch_.get(), EPOLL_CTL_ADD, wake_.get(), &event) == 0);
 }
 
-void WorkerPool::start() {
+bool WorkerPool::start() {
   {
     const std::lock_guard lock(mutex_);
     workers_ += options_.kept;
     ++reading_;
   }
-  for (unsigned i = 0; i < options_.kept; ++i) start_(i == 0);
+  unsigned started = 0;
+  while (started < options_.kept && start_(started == 0)) ++started;
+  if (started == options_.kept) return true;
+  const std::lock_guard lock(mutex_);
+  workers_ -= options_.kept - started;
+  if (started == 0) --reading_;
+  return started > 0;
 }
 
 void WorkerPool::stop() {
@@ -91,7 +97,7 @@ bool WorkerPool::wait_until_called() {
 }
 
 /// Call it with the lock held.
-bool WorkerPool::can_call() const { return !stopped_ && (!idle_.empty() || workers_ < options_.most); }
+bool WorkerPool::can_call() const { return !stopped_ && (!idle_.empty() || (workers_ < options_.most && !refused_)); }
 
 /// Call it with the lock held. Releases the lock for a time if a thread must be started.
 void WorkerPool::call_one(std::unique_lock<std::mutex>& lock) {
@@ -108,8 +114,12 @@ void WorkerPool::call_one(std::unique_lock<std::mutex>& lock) {
   }
   ++workers_;
   lock.unlock();
-  start_(true);
+  const bool started = start_(true);
   lock.lock();
+  if (started) return;
+  refused_ = true;
+  --workers_;
+  if (--reading_ == 0 && at_work_ > 0) nobody_reads_ = true;
 }
 
 bool WorkerPool::request_waits() const {
@@ -185,6 +195,7 @@ void WorkerPool::request_begins(bool only_executor) {
 WorkerPool::Next WorkerPool::request_ends() {
   const std::lock_guard lock(mutex_);
   --at_work_;
+  refused_ = false;
   if (at_work_ > 0) {
     was_not_alone();
   } else {

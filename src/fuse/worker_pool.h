@@ -43,10 +43,11 @@ struct WorkerPoolOptions {
 class WorkerPool final : public job::Source {
  public:
   /// `start` begins a thread, which reads first if `reads` is true, and which calls work_begins() and, as its last act,
-  /// work_ends(). `start` may be called with any lock held. Life cycle: construct -> start() -> stop() ->
+  /// work_ends(). It returns false if the system gives no thread; the pool does with fewer then. `start` may be called
+  /// with any lock held. Life cycle: construct -> start() -> stop() ->
   /// wait_for_end() returns true -> destroyed; after stop(), resume() and start() begin again. While it is a source of
   /// the executor, the executor calls it, so it is removed from there first.
-  WorkerPool(const WorkerPoolOptions& options, std::function<void(bool reads)> start);
+  WorkerPool(const WorkerPoolOptions& options, std::function<bool(bool reads)> start);
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
@@ -57,8 +58,8 @@ class WorkerPool final : public job::Source {
     kEnd,   // end, because there are enough threads
   };
 
-  /// Starts the kept threads, of which one reads.
-  void start();
+  /// Starts the kept threads, of which one reads. False: not even that one could be started.
+  [[nodiscard]] bool start();
   /// Ends the kept threads, and calls no thread any more until resume().
   void stop();
   void resume();
@@ -105,7 +106,7 @@ class WorkerPool final : public job::Source {
   void drive_until_request();
 
   const WorkerPoolOptions options_;
-  const std::function<void(bool reads)> start_;
+  const std::function<bool(bool reads)> start_;
   const UniqueFd watch_;   // an epoll set of wake_, and of the device while a request must wake the executor
   const UniqueFd wake_;    // an eventfd; ends the sleep of a reader that drives
   bool watching_ = false;  // whether the device is in watch_; only the executor uses it
@@ -117,6 +118,7 @@ class WorkerPool final : public job::Source {
   unsigned at_work_ = 0;           // workers that have a request
   unsigned alone_ = 0;             // how strongly recent requests suggest that no other reader is needed
   bool stopped_ = false;
+  bool refused_ = false;                   // the system gave no thread; it is asked again when a request has ended
   bool polls_ = false;                     // one of the readers polls
   job::Polling polling_;                   // only the thread that polls uses it
   std::set<pid_t> numbers_;                // thread ids of the readers

@@ -20,7 +20,7 @@ constexpr int kMany = 200;
 
 struct WorkerPoolTest : testing::Test {
   WorkerPoolTest() {
-    workers.start();
+    EXPECT_TRUE(workers.start()) << "threads can be started";
     started = 0;
   }
 
@@ -39,10 +39,17 @@ struct WorkerPoolTest : testing::Test {
     return workers.request_ends();
   }
 
+  bool note_start(bool reads) {
+    if (refuses) return false;
+    started += reads ? 1 : 0;
+    return true;
+  }
+
   UniqueFd device{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  bool refuses = false;  // no thread can be started
   unsigned started = 0;  // threads that were started as readers, so far
   WorkerPool workers{{device.get(), kKept, 2 * kMany, std::chrono::hours(1)},
-                     [this](bool reads) { started += reads ? 1 : 0; }};
+                     [this](bool reads) { return note_start(reads); }};
 };
 
 TEST_F(WorkerPoolTest, ALoneRequestNeedsNoOtherThreadWhileTheExecutorPolls) {
@@ -207,8 +214,8 @@ TEST_F(WorkerPoolTest, AReaderThatIsAloneDrivesTheExecutorUntilARequestComes) {
   job::Executor executor(clock);
   client::Driver driver(executor, client::ProgressMode::kNone);
   WorkerPool its({device.get(), kKept, kMany, Duration(0), [&](const auto& over) { driver.drive_until(over); }},
-                 [](bool) {});
-  its.start();
+                 [](bool) { return true; });
+  ASSERT_TRUE(its.start()) << "threads can be started";
   executor.add_source(its);
   std::promise<void> recalled;
   std::thread reader([&] { its.wait_for_request(); });
@@ -228,8 +235,9 @@ TEST_F(WorkerPoolTest, AReaderThatIsAloneDrivesTheExecutorUntilARequestComes) {
 
 TEST_F(WorkerPoolTest, ARequestThatComesSoonIsReadWithoutDriving) {
   bool drove = false;
-  WorkerPool its({device.get(), kKept, kMany, Duration(0), [&](const auto&) { drove = true; }}, [](bool) {});
-  its.start();
+  WorkerPool its({device.get(), kKept, kMany, Duration(0), [&](const auto&) { drove = true; }},
+                 [](bool) { return true; });
+  ASSERT_TRUE(its.start()) << "threads can be started";
   let_one_wait();
   its.wait_for_request();
   EXPECT_FALSE(drove) << "the request was there before the reader slept";
@@ -239,8 +247,9 @@ TEST_F(WorkerPoolTest, AReaderReadsIfTheDeviceCannotWakeTheExecutor) {
   SystemClock clock;
   job::Executor executor(clock);
   client::Driver driver(executor, client::ProgressMode::kNone);
-  WorkerPool its({-1, kKept, kMany, Duration(0), [&](const auto& over) { driver.drive_until(over); }}, [](bool) {});
-  its.start();
+  WorkerPool its({-1, kKept, kMany, Duration(0), [&](const auto& over) { driver.drive_until(over); }},
+                 [](bool) { return true; });
+  ASSERT_TRUE(its.start()) << "threads can be started";
   executor.add_source(its);
   its.wait_for_request();  // returns although no request comes
   executor.remove_source(its);
@@ -251,8 +260,8 @@ TEST_F(WorkerPoolTest, AnInterruptEndsTheDrivingOfAReader) {
   job::Executor executor(clock);
   client::Driver driver(executor, client::ProgressMode::kNone);
   WorkerPool its({device.get(), kKept, kMany, Duration(0), [&](const auto& over) { driver.drive_until(over); }},
-                 [](bool) {});
-  its.start();
+                 [](bool) { return true; });
+  ASSERT_TRUE(its.start()) << "threads can be started";
   executor.add_source(its);
   std::atomic<bool> ended{false};
   std::thread reader([&] {
@@ -272,14 +281,37 @@ TEST_F(WorkerPoolTest, AnInterruptEndsTheDrivingOfAReader) {
 
 TEST_F(WorkerPoolTest, ThereAreNoMoreThreadsThanAllowed) {
   constexpr unsigned kMost = 6;
-  WorkerPool few({device.get(), kKept, kMost, Duration(0)}, [this](bool reads) { started += reads ? 1 : 0; });
-  few.start();
+  WorkerPool few({device.get(), kKept, kMost, Duration(0)}, [this](bool reads) { return note_start(reads); });
+  ASSERT_TRUE(few.start()) << "threads can be started";
   started = 0;
   for (unsigned i = 0; i < kMost - 1; ++i) few.request_begins(false);  // one of the kept threads is not called
   EXPECT_EQ(few.workers(), kMost);
   EXPECT_EQ(started, kMost - kKept);
   EXPECT_EQ(few.at_work(), kMost - 1);
   EXPECT_EQ(few.reading(), 0U);
+}
+
+TEST_F(WorkerPoolTest, WithoutAnotherThreadTheWorkersThatThereAreGoOn) {
+  refuses = true;
+  workers.request_begins(false);
+  EXPECT_EQ(workers.workers(), kKept);
+  EXPECT_EQ(workers.reading(), 0U);
+  let_one_wait();
+  workers.poll();
+  EXPECT_TRUE(workers.prepare_to_wait()) << "the executor must sleep";
+  EXPECT_FALSE(wakes_executor()) << "no thread can be started before a request ends";
+  EXPECT_EQ(workers.request_ends(), WorkerPool::Next::kRead);
+  refuses = false;
+  workers.request_begins(false);
+  EXPECT_EQ(started, 1U) << "the system is asked again";
+  EXPECT_EQ(workers.workers(), kKept + 1);
+}
+
+TEST_F(WorkerPoolTest, WithoutAnyThreadThePoolDoesNotStart) {
+  refuses = true;
+  WorkerPool its({device.get(), kKept, kMany, Duration(0)}, [this](bool reads) { return note_start(reads); });
+  EXPECT_FALSE(its.start()) << "nobody would read";
+  EXPECT_EQ(its.workers(), 0U);
 }
 
 }  // namespace

@@ -2,9 +2,11 @@
 // Requests that write to files.
 #include <fcntl.h>
 
+#include <functional>
 #include <future>
 #include <thread>
 
+#include "base/thread.h"
 #include "fuse/gathering.h"
 #include "fuse/mount.h"
 #include "fuse/queueing.h"
@@ -78,7 +80,7 @@ void append(fuse_req_t request, fuse_ino_t inode, OpenFile& open, ByteView bytes
 
 /// Drops the pages of a doubtful write, so that the program does not read older bytes after write(2) has returned. The
 /// kernel may hold the last of them locked until the answer, which is made while this object lives. Nothing can have
-/// been read into a locked page.
+/// been read into a locked page. If there is no thread to drop them meanwhile, they are dropped after the answer.
 class DoubtfulPages {
  public:
   DoubtfulPages(Mount& mount, fuse_ino_t inode, PageOrder::Span span, const PageOrder::Write& order) {
@@ -88,16 +90,22 @@ class DoubtfulPages {
     std::promise<void> dropped;
     const auto begin = begun.get_future();
     const auto done = dropped.get_future();
-    thread_ = std::thread([&mount, inode, span, begun = std::move(begun), dropped = std::move(dropped)]() mutable {
+    const auto drop = [&mount, inode, span] { drop_pages_now(mount, inode, span.first, span.end - span.first); };
+    auto drop_meanwhile = [drop, begun = std::move(begun), dropped = std::move(dropped)]() mutable {
       begun.set_value();
-      drop_pages_now(mount, inode, span.first, span.end - span.first);
+      drop();
       dropped.set_value();
-    });
+    };
+    if (!start_thread(thread_, std::move(drop_meanwhile))) {
+      drop_later_ = drop;
+      return;
+    }
     begin.wait();
     std::ignore = done.wait_for(kLockedFor);
   }
   ~DoubtfulPages() {
     if (thread_.joinable()) thread_.join();
+    if (drop_later_) drop_later_();
   }
   DoubtfulPages(const DoubtfulPages&) = delete;
   DoubtfulPages& operator=(const DoubtfulPages&) = delete;
@@ -105,6 +113,7 @@ class DoubtfulPages {
  private:
   static constexpr auto kLockedFor = std::chrono::milliseconds(20);  // if it takes longer, a page is locked
   std::thread thread_;
+  std::function<void()> drop_later_;
 };
 
 /// A write to a file that the servers have not made yet. False: there was no answer.

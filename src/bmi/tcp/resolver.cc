@@ -5,11 +5,10 @@
 #include <unistd.h>
 
 #include <mutex>
-#include <system_error>
-#include <thread>
 #include <utility>
 
 #include "base/check.h"
+#include "base/thread.h"
 
 namespace spate::bmi::tcp {
 
@@ -31,13 +30,12 @@ Resolver::Resolver() : Pollable(Kind::kResolver), shared_(std::make_shared<Share
 int Resolver::descriptor() const { return shared_->event.get(); }
 
 void Resolver::start(PeerId peer, std::string host, std::uint16_t port) {
-  try {
-    std::thread([shared = shared_, peer, host = std::move(host), port] {
-      shared->add(Resolved{peer, resolve(host, port)});
-    }).detach();
-  } catch (const std::system_error&) {
-    shared_->add(Resolved{peer, {}});  // no thread could be started, so the name counts as unknown
-  }
+  std::thread thread;
+  const bool started = start_thread(thread, [shared = shared_, peer, host = std::move(host), port] {
+    shared->add(Resolved{peer, resolve(host, port)});
+  });
+  if (started) return thread.detach();
+  shared_->add(Resolved{peer, {}});  // the name counts as unknown
 }
 
 std::vector<Resolved> Resolver::take() {
