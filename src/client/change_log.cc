@@ -98,7 +98,7 @@ bool ChangeLog::makes(Handle object) const {
 
 /// Call it with the lock held.
 void ChangeLog::note(const QueueMemory::Record& record, std::uint64_t number) {
-  (record.op == wire::Op::kOpen ? last_opens_ : last_changes_)[record.object] = number;
+  (QueueMemory::changes_nothing(record) ? last_opens_ : last_changes_)[record.object] = number;
   if (record.makes) made_.insert(record.object);
 }
 

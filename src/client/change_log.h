@@ -114,7 +114,7 @@ class ChangeLog final : public LocalChanges {
   bool called_ = false;  // the sender knows that there is something
   std::optional<MonoTime> oldest_;
   std::unordered_map<Handle, std::uint64_t> last_changes_;  // the number of the last change of an object
-  std::unordered_map<Handle, std::uint64_t> last_opens_;    // and of the last open
+  std::unordered_map<Handle, std::uint64_t> last_opens_;    // and of the last record that changes nothing
   std::unordered_set<Handle> made_;                         // objects whose creation is here
   std::uint64_t added_ = 0;
 

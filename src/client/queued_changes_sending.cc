@@ -24,23 +24,6 @@ bool refuses_for_good(Errc code) {
          code == Errc::kMessageTooBig;
 }
 
-/// The close of an open for reading. Nothing: it is another change.
-std::optional<wire::CloseRequest> close_of_reader(const QueueMemory::Record& record) {
-  if (record.op != wire::Op::kClose) return std::nullopt;
-  auto close = wire::decode_body<wire::CloseRequest>(record.body);
-  return close && close->rights == Rights::kRead ? std::optional(*std::move(close)) : std::nullopt;
-}
-
-/// Opens and closes for reading change nothing that is kept.
-bool only_reads(const std::vector<QueueMemory::Record>& records) {
-  for (const QueueMemory::Record& record : records) {
-    if (record.op == wire::Op::kOpen) continue;
-    const auto close = close_of_reader(record);
-    if (!close || close->atime || close->mode) return false;
-  }
-  return true;
-}
-
 }  // namespace
 
 struct QueuedChanges::Batch {
@@ -139,7 +122,8 @@ void QueuedChanges::answered(const Batch& batch, const ChangeReply& reply) {
     if (record.op == wire::Op::kMkdir) answer.made_directories.insert(record.object);
   }
   const bool told = decoded && decoded->answers.size() == batch.records.size();
-  const bool nothing = told && reply.lists != nullptr && reply.lists->touched.known && only_reads(batch.records);
+  const bool nothing = told && reply.lists != nullptr && reply.lists->touched.known &&
+                       std::all_of(batch.records.begin(), batch.records.end(), QueueMemory::changes_nothing);
   if (nothing) {
     // The leases are as before.
   } else if (told && reply.lists != nullptr) {
@@ -171,9 +155,8 @@ void QueuedChanges::note_answer(const QueueMemory::Record& record, wire::Batched
   if (opened) answers_[record.object] = *std::move(created);
 }
 
-/// Opens and closes for reading change nothing that is kept, so a program need not hear of them.
 void QueuedChanges::note_failure(const QueueMemory::Record& record, const Error& error) {
-  if (record.op == wire::Op::kOpen || close_of_reader(record)) return local_.forget(record.object);
+  if (QueueMemory::is_of_reader(record)) return local_.forget(record.object);
   log_.note_loss();
   const std::string name = name_of_ ? name_of_(record.object) : std::string();
   SPATE_LOG("client", error, "a change that was answered has failed {}{} error={}",

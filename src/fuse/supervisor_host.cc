@@ -113,10 +113,8 @@ std::vector<std::string> SystemHost::left_gathered() {
   std::vector<std::string> left;
   if (queue_) {
     const auto queue = client::QueueMemory::open(queue_.get());
-    const auto all =
-        queue ? (*queue)->after(0, ~std::size_t{0}, ~std::size_t{0}) : decltype((*queue)->after(0, 0, 0))();
-    for (const client::QueueMemory::Record& record : all)
-      left.push_back("a queued change is lost " + client::QueueMemory::text(record));
+    const auto texts = queue ? (*queue)->texts() : std::vector<std::string>();
+    for (const std::string& text : texts) left.push_back("a queued change is lost " + text);
   }
   if (!gather_ || gather_pieces(options_) == 0) return left;
   const auto memory = client::GatherMemory::open(gather_.get(), 0);

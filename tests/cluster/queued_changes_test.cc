@@ -323,6 +323,38 @@ TEST_F(QueuedChangesTest, TheEndOfTheSessionLosesTheQueue) {
   EXPECT_EQ(list(*b_, next), std::vector<std::string>{"f"});
 }
 
+/// No program misses them: the meta server ends all opens with the session.
+TEST_F(QueuedChangesTest, OpensAndClosesOfReadersAreNotTold) {
+  const Handle file = made(d_, "f", FileType::kRegular, wire::kOpenWrite);
+  EXPECT_TRUE(queued().close({file, Rights::kWrite}, 0));
+  EXPECT_TRUE(run(*a_, queued().send_all_within(seconds(5)))) << "something was not sent";
+  world_.fabric().links().partition(kMetaServer.value, a_->node(), true);
+  for (const bool reads : {false, true}) {
+    ASSERT_TRUE(queued().answers().open(file, 0).has_value()) << reads;
+    const auto read_at = reads ? std::optional(a_->client().session().fs_time()) : std::nullopt;
+    EXPECT_TRUE(queued().close({file, Rights::kRead, read_at}, 0)) << reads;
+  }
+  EXPECT_EQ(queued().counters().waiting, 4U);
+  world_.run_for(seconds(60));
+  world_.fabric().links().partition(kMetaServer.value, a_->node(), false);
+  world_.run_for(seconds(30));
+  EXPECT_EQ(stat(*a_, "d/f").value().handle, file);
+  EXPECT_EQ(queued().counters().waiting, 0U);
+  EXPECT_EQ(queued().counters().lost, 0U);
+  EXPECT_FALSE(queued().failures().any());
+}
+
+/// Their close changes nothing that extended attributes have, unlike a change of the mode.
+TEST_F(QueuedChangesTest, ExtendedAttributesDoNotWaitForClosesOfReaders) {
+  const Handle file = made(d_, "f", FileType::kRegular, wire::kOpenWrite);
+  EXPECT_TRUE(queued().close({file, Rights::kWrite}, 0));
+  EXPECT_TRUE(run(*a_, queued().send_all_within(seconds(5)))) << "something was not sent";
+  ASSERT_TRUE(queued().answers().open(file, 0).has_value());
+  EXPECT_TRUE(queued().close({file, Rights::kRead}, 0));
+  EXPECT_ERRC(run(*a_, a_->client().getxattr({file, "", 0}, "user.x")), Errc::kNoAttribute);
+  EXPECT_EQ(queued().counters().waiting, 2U);
+}
+
 /// The holder is silent, and another client waits until the session of the holder has ended.
 TEST_F(QueuedChangesTest, ASilentHolderIsFenced) {
   made(d_, "f");

@@ -31,6 +31,14 @@ wire::NamePath where_of(ByteView body) {
   return request ? std::move(request->where) : wire::NamePath{Handle(), {}, 0};
 }
 
+/// The close of an open for reading. Nothing: the record is another change.
+std::optional<wire::CloseRequest> reader_close(const QueueMemory::Record& record) {
+  if (record.op != wire::Op::kClose) return std::nullopt;
+  auto close = wire::decode_body<wire::CloseRequest>(record.body);
+  const bool reads = close && close->rights == Rights::kRead && !close->mtime && !close->mode;
+  return reads ? std::optional(*std::move(close)) : std::nullopt;
+}
+
 }  // namespace
 
 /// In front of the body of a record.
@@ -287,12 +295,30 @@ wire::NamePath QueueMemory::name_of(const Record& record) {
   }
 }
 
+bool QueueMemory::is_of_reader(const Record& record) {
+  return record.op == wire::Op::kOpen || reader_close(record).has_value();
+}
+
+bool QueueMemory::changes_nothing(const Record& record) {
+  if (record.op == wire::Op::kOpen) return true;
+  const auto close = reader_close(record);
+  return close && !close->atime;
+}
+
 std::string QueueMemory::text(const Record& record) {
   const std::string text = fmt::format("change={} inode={}", wire::op_name(record.op), record.object.value);
   const wire::NamePath where = name_of(record);
   if (!where.start) return text;
   return fmt::format("{} directory={} name={}", text, where.start.value,
                      escape_controls(fmt::format("{}", log::Quoted{where.path})));
+}
+
+std::vector<std::string> QueueMemory::texts() const {
+  std::vector<std::string> all;
+  for (const Record& record : after(0, ~std::size_t{0}, ~std::size_t{0})) {
+    if (!is_of_reader(record)) all.push_back(text(record));
+  }
+  return all;
 }
 
 }  // namespace spate::client

@@ -94,8 +94,14 @@ class QueueMemory {
   std::uint64_t losses() const;
   /// The directory and the name that the record makes or removes. No directory: it does neither.
   static wire::NamePath name_of(const Record& record);
+  /// Whether the record is an open for reading, or its close. No program misses it if it is lost.
+  static bool is_of_reader(const Record& record);
+  /// Whether such a record changes nothing at all: it does not even set atime.
+  static bool changes_nothing(const Record& record);
   /// Says for people what the record would have changed.
   static std::string text(const Record& record);
+  /// The texts of all records without which something is lost.
+  std::vector<std::string> texts() const;
 
  private:
   struct Header;

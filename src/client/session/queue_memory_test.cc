@@ -237,5 +237,30 @@ TEST_F(QueueMemoryTest, AKillWhileASessionBeginsLeavesNoOwner) {
   EXPECT_EQ(next->owner(), QueueMemory::Owner());
 }
 
+/// The log of a mount that is given up has these.
+TEST_F(QueueMemoryTest, WhatReadersHaveOpenedAndClosedIsNoLoss) {
+  const auto memory = open();
+  memory->begin(owner_);
+  const auto append = [&](std::uint64_t handle, wire::Op op, const auto& request) {
+    QueueMemory::Record record = of(handle);
+    record.op = op;
+    record.makes = false;
+    record.body.clear();
+    wire::encode_body(request, record.body);
+    EXPECT_NE(memory->append(record), 0U);
+  };
+  append(1, wire::Op::kOpen, wire::OpenRequest());
+  wire::CloseRequest close;
+  close.rights = Rights::kRead;
+  append(2, wire::Op::kClose, close);
+  close.atime = WallTime{5};
+  append(3, wire::Op::kClose, close);
+  EXPECT_THAT(memory->texts(), ::testing::IsEmpty());
+  close.rights = Rights::kReadWrite;
+  append(4, wire::Op::kClose, close);
+  append(5, wire::Op::kSetattr, wire::SetattrRequest());
+  EXPECT_THAT(memory->texts(), ::testing::ElementsAre("change=close inode=4", "change=setattr inode=5"));
+}
+
 }  // namespace
 }  // namespace spate::client
