@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 
+#include "fuse/local_pages.h"
 #include "fuse/mount.h"
 #include "fuse/queueing.h"
 
@@ -41,38 +42,6 @@ Result<wire::ReaddirReply> page_after(fuse_req_t request, fuse_ino_t inode, std:
   return run(request, [&](client::Client& c) { return c.readdir(read); });
 }
 
-/// Leaves the first entries by their local cookies. Entries with one cookie stay together.
-void cut_local_page(wire::ReaddirReply& page, std::size_t most) {
-  const auto before = [](const auto& a, const auto& b) { return a.cookie < b.cookie; };
-  std::sort(page.entries.begin(), page.entries.end(), before);
-  if (page.entries.size() <= most) return;
-  const std::uint64_t last = page.entries[most].cookie;
-  while (most > 0 && page.entries[most - 1].cookie == last) --most;
-  page.entries.resize(most);
-  page.end = false;
-}
-
-/// Entries behind `cookie` by their local cookies, for a reader that has begun with these. Reads the whole directory.
-Result<wire::ReaddirReply> page_after_local(fuse_req_t request, fuse_ino_t inode, std::uint64_t cookie) {
-  constexpr std::size_t kMostKept = client::LocalAnswers::kMostListed;
-  wire::ReaddirReply all;
-  all.end = true;
-  std::uint64_t place = 0;
-  for (bool ended = false; !ended;) {
-    SPATE_TRY(wire::ReaddirReply page, page_after(request, inode, place));
-    ended = page.end || page.entries.empty();
-    if (!ended) place = page.entries.back().cookie;
-    all.parent = page.parent;
-    for (wire::DirectoryEntry& entry : page.entries) {
-      entry.cookie = client::local_cookie(entry.name);
-      if (entry.cookie > cookie) all.entries.push_back(std::move(entry));
-    }
-    if (all.entries.size() > 2 * kMostKept) cut_local_page(all, kMostKept);
-  }
-  cut_local_page(all, kMostKept);
-  return all;
-}
-
 /// A small cookie without a page is a local one, of an earlier process or from before a rewind.
 Result<void> load(fuse_req_t request, fuse_ino_t inode, OpenDirectory& directory, std::uint64_t cookie) {
   const bool may_be_local =
@@ -82,7 +51,8 @@ Result<void> load(fuse_req_t request, fuse_ino_t inode, OpenDirectory& directory
   if (local) {
     directory.page = *std::move(local);
   } else if (directory.local) {
-    SPATE_TRY(directory.page, page_after_local(request, inode, cookie));
+    const auto pages = [&](std::uint64_t place) { return page_after(request, inode, place); };
+    SPATE_TRY(directory.page, page_after_local(pages, cookie, client::LocalAnswers::kMostListed));
   } else {
     SPATE_TRY(directory.page, page_after(request, inode, cookie));
   }

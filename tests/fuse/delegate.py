@@ -310,6 +310,35 @@ def with_data(event, count=20):
     has(name, count + 1 + dots)
 
 
+
+def read_before_an_upgrade():
+    """The kernel reads its own pages, so the mount knows only of the open. atime is its time, though the process that knew it ends before the close."""
+    name, _ = fresh("read")
+    path = f"{a}/{name}/f"
+    with open(path, "w") as file:
+        file.write("text")
+    later = time.time() + 1000
+    os.utime(path, (later - 2000, later))  # each read sets atime
+    with open(path) as file:
+        file.read()  # brings the pages
+    for _ in range(100):
+        if int(status("queued_now")) == 0:  # the server has made it
+            break
+        time.sleep(0.05)
+    time.sleep(1)  # so that the times of this read and the next differ
+    before, opens = time.time(), queued()
+    fd = os.open(path, os.O_RDONLY)
+    assert os.read(fd, 10) == b"text", "the file has other data"
+    after = time.time()
+    assert queued() > opens, "the open was not answered locally"
+    time.sleep(1)  # so that the times of the read and of the close differ
+    upgraded(None)()
+    os.close(fd)
+    time.sleep(0.5)  # nothing tells when the close of an earlier process's open has come
+    atime = os.stat(f"{b}/{name}/f").st_atime
+    assert before - 0.1 <= atime <= after + 0.1, f"atime is {atime - after} s after the read"
+
+
 seen()
 written()
 lists()
@@ -317,6 +346,7 @@ removed()
 opened()
 listed()
 order()
+read_before_an_upgrade()
 with_full_queue(killed)
 with_full_queue(upgraded)
 with_full_queue(without_meta, 4000)  # some 12,000 changes
