@@ -22,7 +22,7 @@ for seed in $(seq "$first" $((first + ${SPATE_SEEDS:-2} - 1))); do
       kills=$((kills + 1))
       killed=1
     else
-      "$spate" mount -q --upgrade "$dir/m"
+      "$spate" mount -q --upgrade "$dir/m" 2> "$dir/why" || grep -q 'try again' "$dir/why" || { cat "$dir/why"; exit 1; }
     fi
   done
   wait $oracle || { head -n 40 "$dir/said"; tail -5 "$dir/fs/log/mount.log"; exit 1; }
