@@ -106,12 +106,15 @@ bool Leader::has_copies(std::uint64_t index) const {
 }
 
 MonoTime Leader::leased_until() const {
+  bool alone = true;
   MonoTime until = MonoTime::never();
   const Duration lease = planted(Defect::kLongLease) ? 4 * options_.timing.lease : options_.timing.lease;
   for (const Follower& follower : followers_) {
     if (!follower.required) continue;
+    alone = false;
     until = std::min(until, follower.leased ? *follower.leased + lease : MonoTime());
   }
+  if (alone && !planted(Defect::kSleeperLeads)) until = leadership_.awake_until();
   return until;
 }
 

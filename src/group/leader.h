@@ -26,6 +26,9 @@ class Leadership {
   /// Tries to make `wanted` the record. Ends when it is known whether the record has changed; if so, it has been read
   /// again.
   virtual job::Task<void> alter(GroupRecord wanted, job::StopToken stop) = 0;
+  /// Until then no other member answers requests if this one serves alone. Nobody else knows when such a member stands
+  /// still, but an operator may have taken it for lost then (`spate coord restore --without`).
+  virtual MonoTime awake_until() const = 0;
   /// A member accepts a later epoch, so the record should be read again.
   virtual void contradicted() = 0;
   /// The store has failed and cannot continue.

@@ -19,6 +19,7 @@ Member::Member(MemberOptions options, coord::Coordinator& coordinator, Link& lin
       executor_(store.executor()),
       keyval_(keyval),
       log_(store, keyval, options.boot),
+      wake_(options.timing.lease, executor_.now()),
       heard_(executor_.now()),
       acknowledged_(executor_.now()),
       led_(executor_),
@@ -29,6 +30,7 @@ Member::~Member() = default;
 
 job::Task<Result<void>> Member::start() {
   SPATE_CO_TRY(std::ignore, co_await log_.open());
+  job::spawn(gate_, watch_clock());
   job::spawn(gate_, live());
   co_return Result<void>();
 }
@@ -74,6 +76,7 @@ void Member::adopt(const GroupRecord& record, std::uint64_t revision) {
 /// False: it could not be read.
 job::Task<bool> Member::read_record() {
   const std::string key = record_key(options_.group);
+  const std::uint64_t sleeps = wake_.sleeps();
   const auto seen = co_await coordinator_.read(key, stopping_);
   if (!seen) co_return false;
   const coord::Record* const found = seen->find(key);
@@ -85,6 +88,7 @@ job::Task<bool> Member::read_record() {
   }
   read_at_ = executor_.now();
   adopt(*record, found->revision);
+  if (wake_.has_read(sleeps) && leader_ != nullptr) leader_->pulse();
   co_return true;
 }
 
@@ -127,11 +131,25 @@ job::Task<void> Member::note_complete() {
 job::Task<void> Member::live() {
   const job::StopToken stop(stopping_);
   while (!stop.stopped() && !resigned_.is_set()) {
-    const bool due = revision_ == 0 || executor_.now() - read_at_ >= options_.timing.read_record;
+    const bool due = revision_ == 0 || wake_.must_read() || executor_.now() - read_at_ >= options_.timing.read_record;
     if (due) std::ignore = co_await read_record();
     if (revision_ != 0 && leader_ == nullptr && !resigned_.is_set()) co_await step();
     std::ignore = co_await executor_.sleep(options_.timing.look, stop);
   }
+}
+
+/// Notices that this process has stood still.
+job::Task<void> Member::watch_clock() {
+  const job::StopToken stop(stopping_);
+  while (!stop.stopped()) {
+    if (wake_.look(executor_.now())) contradicted();  // somebody may have changed the record meanwhile
+    std::ignore = co_await executor_.sleep(options_.timing.look, stop);
+  }
+}
+
+MonoTime Member::awake_until() const {
+  if (record_.members.size() == 1) return MonoTime::never();
+  return wake_.awake_until();
 }
 
 bool Member::accuses() const { return handed_over_ || executor_.now() - heard_ >= options_.timing.grace; }

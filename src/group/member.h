@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "coord/coordinator.h"
 #include "group/leader.h"
+#include "group/wake_check.h"
 
 namespace spate::group {
 
@@ -74,6 +75,7 @@ class Member final : public Leadership {
  private:
   job::Task<void> alter(GroupRecord wanted, job::StopToken stop) override;
   void contradicted() override { read_at_ = MonoTime(); }
+  MonoTime awake_until() const override;
 
   void adopt(const GroupRecord& record, std::uint64_t revision);
   job::Task<bool> read_record();
@@ -81,6 +83,7 @@ class Member final : public Leadership {
   job::Task<void> note_complete();
 
   job::Task<void> live();
+  job::Task<void> watch_clock();
   job::Task<void> step();
   bool has_lost_its_store();
   bool accuses() const;
@@ -109,8 +112,9 @@ class Member final : public Leadership {
   GroupRecord record_;
   std::uint64_t revision_ = 0;  // 0: not read yet
   MonoTime read_at_;            // when the record was read last
-  MonoTime heard_;              // when the primary was last heard, or when its time to be heard began
-  MonoTime acknowledged_;       // when a beacon was acknowledged last, or this process began
+  WakeCheck wake_;
+  MonoTime heard_;         // when the primary was last heard, or when its time to be heard began
+  MonoTime acknowledged_;  // when a beacon was acknowledged last, or this process began
   bool accusing_ =
       false;  // this member takes over or does not know the outcome: it acknowledges nothing of the old epoch
   bool handed_over_ = false;      // the primary has ended its lease in favour of this member

@@ -42,6 +42,15 @@ Result<void> check_states(const DataGroup& from, const DataGroup& to, bool by_pr
   return {};
 }
 
+/// An operator has accepted the loss of what only the serving members have.
+Result<void> check_accepted_loss(const DataGroup& from, const DataGroup& to) {
+  if (from.find(to.primary) == nullptr || from.serves(to.primary))
+    return illegal("only a member that does not serve may lead by an operator's word");
+  if (to != without_serving(from, to.primary))
+    return illegal("by an operator's word one member serves alone, in a new history of its group");
+  return {};
+}
+
 }  // namespace
 
 const GroupMember* DataGroup::find(TargetId target) const { return const_cast<DataGroup*>(this)->find(target); }
@@ -81,6 +90,7 @@ Result<void> check_change(const DataGroup& from, const DataGroup& to, TargetId b
   if (to.epoch != from.epoch + 1) return illegal("a change of a group's record raises its epoch by one");
   if (to.min != from.min || to.members.size() != from.members.size())
     return illegal("a change of a group's record keeps the number of its members and their least number");
+  if (!by) return check_accepted_loss(from, to);
   if (from.find(by) == nullptr) return illegal("only a member changes a group's record");
   const bool by_primary = by == from.primary;
   const bool takes_over = !by_primary && to.primary == by;
@@ -91,6 +101,16 @@ Result<void> check_change(const DataGroup& from, const DataGroup& to, TargetId b
   if (to.loss < from.loss || (to.loss != from.loss && !by_primary && !takes_over))
     return illegal("only the primary, or the member that becomes it, raises the loss");
   return check_states(from, to, by_primary, takes_over, by);
+}
+
+DataGroup without_serving(const DataGroup& from, TargetId leads) {
+  DataGroup next = from;
+  ++next.epoch;
+  next.loss = (from.history() + 1) * kHistory;
+  next.primary = leads;
+  for (GroupMember& member : next.members)
+    member.state = member.target == leads ? MemberState::kServing : MemberState::kAbsent;
+  return next;
 }
 
 bool same_targets(const DataGroup& a, const DataGroup& b) {

@@ -33,6 +33,8 @@ struct GroupMember {
   friend bool operator==(const GroupMember&, const GroupMember&) = default;
 };
 
+constexpr std::uint64_t kHistory = std::uint64_t{1} << 32U;
+
 /// The record of a group. The meta server keeps it; members ask for its changes (check_change()).
 struct DataGroup {
   TargetId id;                       // >= kFirstGroup
@@ -40,13 +42,18 @@ struct DataGroup {
   TargetId primary;                  // a serving member: it orders all changes, and answers reads
   std::vector<GroupMember> members;  // 2..kMaxReplicas, of different servers; one at least serves
   std::uint32_t min = 1;             // if fewer members serve, changes are refused; 1..the number of members
-  std::uint64_t loss = 0;            // rises if acknowledged and unsynced changes may be lost on all members
+  /// Rises if acknowledged and unsynced changes may be lost on all members, and by kHistory if an operator has let an
+  /// older copy lead.
+  std::uint64_t loss = 0;
 
   /// Null if the target is no member.
   const GroupMember* find(TargetId target) const;
   GroupMember* find(TargetId target);
   bool serves(TargetId target) const;
   std::size_t serving() const;
+  /// Two records of one group with different histories: what was changed in the earlier one is lost in the later one,
+  /// and a copy of the earlier one is of no use any more.
+  std::uint64_t history() const { return loss / kHistory; }
   /// Every member serves.
   bool is_whole() const { return serving() == members.size(); }
   friend bool operator==(const DataGroup&, const DataGroup&) = default;
@@ -62,7 +69,12 @@ Result<void> check_group(const DataGroup& group);
 ///    name another serving member as the primary, and may raise `loss`.
 ///  - a serving member asks, becomes the primary, and moves serving and joining members to absent. It may raise `loss`.
 ///  - another member asks, and changes only its own state: to absent, or from absent to joining.
+///  - `by` is 0, an operator: all serving members are gone for good, and `to` is without_serving() of a member.
 Result<void> check_change(const DataGroup& from, const DataGroup& to, TargetId by);
+
+/// The next record if all serving members are gone for good, with what only they had: `leads`, which does not serve,
+/// serves alone from now on, as the primary of a new history.
+DataGroup without_serving(const DataGroup& from, TargetId leads);
 
 /// Whether both records have the same targets in the same order.
 bool same_targets(const DataGroup& a, const DataGroup& b);

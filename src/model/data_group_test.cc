@@ -136,6 +136,28 @@ TEST(DataGroup, OthersChangeOnlyThemselves) {
   EXPECT_ERRC(check_change(from, next(from), TargetId(9999)), Errc::kInvalidArgument);
 }
 
+TEST(DataGroup, ByAnOperatorsWordAnOlderCopyLeadsInANewHistory) {
+  DataGroup from = group_of(kAbsent, kJoining);
+  from.loss = 3;
+  for (const TargetId leads : {kSecond, kThird}) {
+    const DataGroup to = without_serving(from, leads);
+    EXPECT_OK(check_change(from, to, TargetId()));
+    EXPECT_EQ(to.serving(), 1U);
+    EXPECT_TRUE(to.serves(leads));
+    EXPECT_EQ(to.history(), from.history() + 1);
+    EXPECT_GT(without_serving(to, kFirst).loss, to.loss);
+    for (const TargetId member : {kFirst, kSecond, kThird})
+      EXPECT_ERRC(check_change(from, to, member), Errc::kInvalidArgument) << member.value;
+    DataGroup same_history = to;
+    same_history.loss = from.loss;
+    EXPECT_ERRC(check_change(from, same_history, TargetId()), Errc::kInvalidArgument);
+    DataGroup keeps_one = to;
+    keeps_one.members[0].state = kJoining;
+    EXPECT_ERRC(check_change(from, keeps_one, TargetId()), Errc::kInvalidArgument);
+  }
+  EXPECT_ERRC(check_change(from, without_serving(from, kFirst), TargetId()), Errc::kInvalidArgument);
+}
+
 TEST(DataGroup, ThePrimaryReplacesAnAbsentMember) {
   const DataGroup from = group_of(kServing, kAbsent);
   DataGroup to = next(from);

@@ -54,6 +54,8 @@ enum class Defect : std::uint8_t {
   kCloseBeforeData,       // a queued close is sent before the data of the file
   kDataTakesTimes,        // data that waited for the creation of their file overwrite the time that was set meanwhile
   kUnrecalledByRead,      // a read does not recall the delegation of what it meets
+  kSleeperLeads,          // a primary that serves alone stands still, and goes on without a look at the record
+  kOtherHistoryBelieved,  // a member of a data group keeps copies that an operator has given up
   kEpochBeforeEnd,        // a member of a data group accepts an epoch before changes of the last one have ended
 };
 

@@ -19,7 +19,7 @@ class GroupScene : public testing::Test {
   }
 
   void make(std::uint32_t members, std::uint64_t seed = 1) {
-    world_ = std::make_unique<GroupWorld>(GroupWorldOptions{seed, members, 0, Defect::kNone});
+    world_ = std::make_unique<GroupWorld>(GroupWorldOptions{seed, members, 0, defect_});
     world_->supervise();
     run_until([this] { return all_serve() && leader().has_value(); }, seconds(20));
     ASSERT_TRUE(all_serve());
@@ -67,6 +67,7 @@ class GroupScene : public testing::Test {
   trove::SimKeyvalFaults& faults(std::uint32_t member) { return world_->machine(member).disk->faults; }
   std::uint32_t backup() { return *leader() == 0 ? 1 : 0; }
 
+  Defect defect_ = Defect::kNone;  // planted by make()
   std::unique_ptr<GroupWorld> world_;
   std::uint64_t number_ = 0;
   std::uint64_t last_ = 0;
@@ -99,6 +100,91 @@ TEST_F(GroupScene, TheOnlyMemberThatServesDoesNotLeadWithAnEmptyStore) {
   world_->start(alone);
   world_->start(other);
   EXPECT_FALSE(run_until([&] { return leader().has_value(); }, seconds(180))) << "a member leads";
+}
+
+/// As `spate coord restore --without` does: a member that does not serve leads, although it lacks something.
+class AcceptedLoss : public GroupScene {
+ protected:
+  /// One member goes on alone.
+  void begin() {
+    make(2);
+    std::ignore = increment();
+    newer_ = *leader();
+    older_ = backup();
+    world_->kill(older_);
+    EXPECT_TRUE(run_until([&] { return !serves(older_); }, seconds(10))) << "a dead backup is not removed";
+    std::ignore = increment();
+    std::ignore = increment();
+    EXPECT_EQ(last_, 3U);
+  }
+  void accept() {
+    GroupRecord record = *world_->record();
+    ++record.epoch;
+    ++record.loss;
+    record.primary = ServerId(older_ + 1);
+    for (MemberEntry& member : record.members) member.serving = member.server == record.primary;
+    const std::string key = record_key(1);  // the world's group
+    coord::Change change;
+    change.compare(key, world_->service().read(key).find(key)->revision).put(key, encode(record));
+    ASSERT_OK(world_->service().make(change));
+  }
+  /// A member stands still, and goes on when the other one leads. Returns how many requests it answers then.
+  int answers_of_a_sleeper() {
+    begin();
+    world_->pause(newer_, true);
+    world_->start(older_);
+    run_for(seconds(5));  // so long the command waits for its answer
+    accept();
+    EXPECT_TRUE(run_until([&] { return world_->process(older_)->member().led().is_set(); }, seconds(30)));
+    const auto answers = std::make_shared<int>(0);
+    for (const std::uint32_t client : {7U, 8U}) {
+      const CountRequest request{client, 1, 0, client == 7, false};
+      world_->process(newer_)->count(request, [answers](auto counted) { *answers += counted ? 1 : 0; });
+    }
+    world_->pause(newer_, false);
+    run_for(seconds(10));
+    return *answers;
+  }
+
+  std::uint32_t newer_ = 0;
+  std::uint32_t older_ = 0;
+};
+
+TEST_F(AcceptedLoss, TheOlderMemberLeadsAndTheLostOneFollowsIt) {
+  begin();
+  world_->kill(newer_);
+  world_->start(older_);
+  EXPECT_FALSE(run_until([&] { return leader().has_value(); }, seconds(180))) << "an older member leads by itself";
+  accept();
+  ASSERT_TRUE(run_until([&] { return leader() == older_; }, seconds(30)));
+  std::ignore = increment();
+  EXPECT_EQ(last_, 2U) << "two increments are lost";
+  world_->start(newer_);
+  ASSERT_TRUE(run_until([&] { return all_serve(); }, seconds(60))) << "the lost member does not return";
+  EXPECT_EQ(leader(), older_);
+  world_->kill(older_);
+  ASSERT_TRUE(run_until([&] { return leader() == newer_; }, seconds(10)));
+  std::ignore = increment();
+  EXPECT_EQ(last_, 3U) << "what was lost is back";
+}
+
+TEST_F(AcceptedLoss, AMemberThatStoodStillAnswersNothing) { EXPECT_EQ(answers_of_a_sleeper(), 0); }
+
+TEST_F(AcceptedLoss, AMemberThatStandsStillAndGoesOnIsFound) {
+  defect_ = Defect::kSleeperLeads;
+  EXPECT_NE(answers_of_a_sleeper(), 0);
+}
+
+/// Nobody has taken its place, so it goes on as soon as it knows.
+TEST_F(AcceptedLoss, AMemberThatStoodStillGoesOnWhenNobodyElseLeads) {
+  begin();
+  world_->pause(newer_, true);
+  run_for(seconds(60));
+  world_->pause(newer_, false);
+  const auto took = increment();
+  ASSERT_TRUE(took.has_value());
+  EXPECT_LE(*took, seconds(2));
+  EXPECT_EQ(last_, 4U);
 }
 
 /// The rest of its log does not say that it has begun to lead. It holds all there is, so it has not lost its store.

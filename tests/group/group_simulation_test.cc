@@ -62,7 +62,7 @@ INSTANTIATE_TEST_SUITE_P(Defects, PlantedGroupSimulation,
                                          NamedDefect{Defect::kJoiningServes, "JoiningServes"},
                                          NamedDefect{Defect::kMinIgnored, "MinIgnored"},
                                          NamedDefect{Defect::kEarlyRead, "EarlyRead"},
-                                         NamedDefect{Defect::kUnknownIsNo, "UnknownIsNo", 2300}),
+                                         NamedDefect{Defect::kUnknownIsNo, "UnknownIsNo", 7100}),
                          name_of);
 
 }  // namespace

@@ -106,8 +106,13 @@ job::Task<Result<wire::JoinServerReply>> MetaService::join_server(rpc::Call& cal
 }
 
 job::Task<Result<wire::ChangeGroupReply>> MetaService::change_group(rpc::Call& call, wire::ChangeGroupRequest request) {
-  if (!is_itself(call, server_of(request.by))) co_return another_server();
+  if (!is_itself(call, request.by ? server_of(request.by) : ServerId())) co_return another_server();
   const DataGroup* const known = core_.data_groups().find(request.next.id);
+  if (!request.by && known != nullptr && known->epoch == request.from_epoch) {
+    SPATE_CO_TRY(std::ignore, core_.group_servers().check_gone(*known));
+    call.deed = "let an older copy lead group " + std::to_string(known->id.value) + ", in which server " +
+                std::to_string(server_of(known->primary).value) + " led";
+  }
   if (known != nullptr && known->epoch == request.from_epoch && !same_targets(*known, request.next)) {
     SPATE_CO_TRY(std::ignore, core_.group_servers().check_replacement(core_.membership().map(), request.next,
                                                                       core_.data_groups().servers()));

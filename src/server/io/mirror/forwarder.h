@@ -33,6 +33,9 @@ class MirrorHost {
   virtual MirrorGroup* learn(const DataGroup& record) = 0;
   /// Ends when this member accepts the newest record that it knows, or cannot.
   virtual job::Task<Result<void>> accept(MirrorGroup& group) = 0;
+  /// Whether no other member can have taken over a group in which this one serves alone. Nobody else knows when such a
+  /// member stands still, but an operator may have taken it for lost then (`spate server lost`).
+  virtual bool is_awake() const = 0;
   /// Whether the process is about to end.
   virtual bool is_leaving() const = 0;
 

@@ -65,6 +65,7 @@ struct MirrorGroup {
   DataGroup record;
   /// The epoch that this member accepts. It refuses everything that belongs to an earlier epoch. 0: none yet.
   std::uint64_t accepted = 0;
+  std::uint64_t history = 0;  // of the record of that epoch
   /// An earlier process has accepted an epoch, and this process has not been taken into the group since.
   bool fresh = false;
   /// This member lacks the group's data, or a part of it.
@@ -105,6 +106,9 @@ struct MirrorGroup {
   /// Whether another target has taken this one's place.
   bool is_replaced() const { return record.find(self) == nullptr; }
   bool serves() const { return record.serves(self); }
+  /// Whether an operator has let an older copy lead, so that the others have no notes of what this member has got
+  /// since.
+  bool is_given_up(const DataGroup& by) const { return accepted > 0 && by.history() != history && !by.serves(self); }
   /// Whether this server still has copies that must go: others have taken its place, or it is to receive everything.
   bool has_old_copies() const {
     if (emptied) return false;

@@ -26,12 +26,23 @@ bool names_server(const DataGroup& record, ServerId server) {
   return std::ranges::any_of(record.members, [server](const auto& m) { return server_of(m.target) == server; });
 }
 
+/// Whether a member's server is not known yet.
+bool is_map_short(const MirrorGroups& groups, const MirrorPeers& peers) {
+  for (const auto& [id, group] : groups) {
+    for (const GroupMember& member : group->record.members) {
+      if (!peers.knows(server_of(member.target))) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 Mirrors::Mirrors(Parts& parts, metrics::Registry& metrics)
     : parts_(parts),
       started_(parts.executor.now()),
       pace_(parts.executor, parts.options.rebuild_rate, metrics),
+      wake_(timing_.lease, parts.executor.now()),
       group_records_log_(parts.executor.clock()),
       woken_(parts.executor),
       member_(*this, parts, stopping_, metrics),
@@ -49,6 +60,7 @@ job::Task<Result<void>> Mirrors::load() {
     MirrorGroup* const group = named ? find_or_make(note.record) : make(note.record, nullptr);
     if (group == nullptr) continue;  // the target is no storage folder of this server any more
     group->accepted = note.record.epoch;
+    group->history = note.record.history();
     group->fresh = true;
     group->lacks_all = note.lacks_all;
     group->rebooted = note.boot != parts_.options.boot;
@@ -63,6 +75,7 @@ void Mirrors::start(const RegistrationOptions& options, job::NetworkContext& net
   identity_ = identity_of(options, parts_.options.fs);
   group_records_ = std::make_unique<GroupRecordClient>(options.meta, network, identity_, random);
   peers_ = std::make_unique<MirrorPeers>(network, identity_, random);
+  wake_.look(parts_.executor.now());
   job::spawn(gate_, run());
 }
 
@@ -164,6 +177,7 @@ job::Task<void> Mirrors::run() {
 
 void Mirrors::look() {
   const MonoTime now = parts_.executor.now();
+  if (wake_.look(now)) lists_from_ = now;
   if (!reading_) job::spawn(gate_, read_records());
   if (now >= beacons_from_) {
     beacons_from_ = now + timing_.beacon;
@@ -175,15 +189,6 @@ void Mirrors::look() {
   gauges_.show(groups_);
 }
 
-bool Mirrors::is_map_short() const {
-  for (const auto& [id, group] : groups_) {
-    for (const GroupMember& member : group->record.members) {
-      if (!peers_->knows(server_of(member.target))) return true;
-    }
-  }
-  return false;
-}
-
 job::Task<void> Mirrors::fetch_map() {
   auto map = co_await group_records_->map(stopping_);
   if (map) peers_->set_map(*std::move(map));
@@ -193,12 +198,14 @@ job::Task<void> Mirrors::fetch_map() {
 job::Task<void> Mirrors::read_records() {
   reading_ = true;
   const MonoTime now = parts_.executor.now();
-  if (is_map_short() && now >= maps_from_) {
+  if (is_map_short(groups_, *peers_) && now >= maps_from_) {
     maps_from_ = now + timing_.read_record;
     co_await fetch_map();
   }
+  const std::uint64_t sleeps = wake_.sleeps();
+  const bool lists = now >= lists_from_;
   Result<std::vector<DataGroup>> found = std::vector<DataGroup>();
-  if (now >= lists_from_) {
+  if (lists) {
     found = co_await group_records_->of_server(self_, stopping_);
     heard_ = heard_ || found || found.code() == Errc::kNotSupported;  // a version without groups
     lists_from_ = parts_.executor.now() + (heard_ ? kListPause : kUnheard);
@@ -225,6 +232,7 @@ job::Task<void> Mirrors::read_records() {
       if (group != nullptr && record.epoch < group->accepted && !planted(Defect::kOldRecordBelieved))
         job::spawn(gate_, report(record.id));
     }
+    if (lists) wake_.has_read(sleeps);
   } else if (groups_.empty() && asked_for_.empty()) {
     // Nothing is missing, or the meta server is of a version without groups.
   } else if (const auto more = group_records_log_.admit()) {

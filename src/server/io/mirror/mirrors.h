@@ -7,6 +7,7 @@
 #include <set>
 
 #include "group/timing.h"
+#include "group/wake_check.h"
 #include "job/gate.h"
 #include "server/io/mirror/beacons.h"
 #include "server/io/mirror/group_gauges.h"
@@ -65,6 +66,7 @@ class Mirrors final : public MirrorHost {
   MirrorGroup* find(TargetId group) override;
   MirrorGroup* learn(const DataGroup& record) override;
   job::Task<Result<void>> accept(MirrorGroup& group) override;
+  bool is_awake() const override { return parts_.executor.now() < wake_.awake_until(); }
   bool is_leaving() const override { return leaving_; }
 
  private:
@@ -75,7 +77,6 @@ class Mirrors final : public MirrorHost {
   job::Task<void> run();
   void look();
   job::Task<void> read_records();
-  bool is_map_short() const;
 
   // The life of a group (mirrors_groups.cc).
   job::Task<void> mind(MirrorGroup& group);
@@ -112,6 +113,7 @@ class Mirrors final : public MirrorHost {
   bool doubt_ = false;            // some record may be out of date
   bool reading_ = false;
   bool heard_ = false;  // the meta server has answered: it knows that this server keeps groups
+  group::WakeCheck wake_;
   MonoTime asks_from_;
   MonoTime reads_from_;
   MonoTime lists_from_;

@@ -143,6 +143,7 @@ job::Task<Result<void>> Mirrors::accept_now(MirrorGroup& group, DataGroup record
   group.accepting = false;
   if (done.status != Errc::kOk) co_return done.status;
   group.accepted = record.epoch;
+  group.history = record.history();
   group.lacks_all = note.lacks_all;
   // From here on this process takes part, and not only an earlier one.
   const GroupMember* const member = record.find(group.self);
@@ -158,6 +159,7 @@ job::Task<Result<void>> Mirrors::accept_now(MirrorGroup& group, DataGroup record
 job::Task<Result<void>> Mirrors::take_place(MirrorGroup& group, const DataGroup& record) {
   const GroupMember* const member = record.find(group.self);
   Target* const other = member == nullptr ? own_member(parts_, record) : nullptr;
+  if (group.is_given_up(record) && !planted(Defect::kOtherHistoryBelieved)) group.lacks_all = true;
   // The others note no changes for a server that is no member. So its copies may be out of date in any place.
   if (member == nullptr && !planted(Defect::kFormerMemberBelieved)) group.lacks_all = true;
   if (member == nullptr || member->state == MemberState::kServing) group.emptied = false;

@@ -89,11 +89,13 @@ bool PrimaryTerm::leads() const {
   const group::Timing& timing = host_.timing();
   const Duration lease = planted(Defect::kLongLease) ? timing.grace + timing.stalled : timing.lease;
   const MonoTime now = parts_.executor.now();
+  bool alone = true;
   for (const auto& [target, follower] : forwarder_.followers()) {
     const bool required = follower->state == MemberState::kServing || follower->promoted;
+    alone = alone && !required;
     if (required && (follower->acknowledged < MonoTime() || follower->acknowledged + lease <= now)) return false;
   }
-  return true;
+  return !alone || host_.is_awake() || planted(Defect::kSleeperLeads);
 }
 
 Result<void> PrimaryTerm::check() const {

@@ -66,6 +66,17 @@ Result<void> GroupServers::check_replacement(const ClusterMap& map, const DataGr
   return {};
 }
 
+Result<void> GroupServers::check_gone(const DataGroup& group) const {
+  for (const GroupMember& member : group.members) {
+    const ServerId server = server_of(member.target);
+    if (member.state != MemberState::kServing || !heard_.contains(server) || fell_silent(server)) continue;
+    return Error::told(Errc::kTryAgain, "server " + std::to_string(server.value) +
+                                            " has asked the meta server for its groups less than 10 s ago, so it is "
+                                            "not gone");
+  }
+  return {};
+}
+
 job::Task<Result<void>> GroupServers::wait_for(std::vector<ServerId> servers, job::StopToken stop) {
   job::DeadlineScope scope(executor_, executor_.now() + kTimeout, stop);
   const auto known = [this](ServerId server) { return can_.contains(server) || cannot_.contains(server); };

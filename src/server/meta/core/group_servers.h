@@ -36,6 +36,8 @@ class GroupServers {
 
   /// The server has asked for its groups, as each one does every other second.
   void heard(ServerId server) { heard_[server] = executor_.now(); }
+  /// kTryAgain if a server of a serving member has asked for its groups in the last kSilent: it is not gone for good.
+  Result<void> check_gone(const DataGroup& group) const;
   /// Whether members of groups may be replaced now by those that `next` names. If many servers fall silent at the same
   /// time, a network or a room has failed rather than the servers, and copies made elsewhere would be useless. So
   /// kTryAgain: of the map's io servers, more than kMostSilent percent and more than one have not asked for kSilent, or
