@@ -65,6 +65,8 @@ job::Task<Answer> Member::answer(std::shared_ptr<const Message> message) {
   answer.tail_unknown = log_.tail_unknown() && !found_complete();
   answer.incomplete = log_.incomplete();
   answer.short_of_space = short_of_space();
+  const bool asks_for_min = message->kind == MessageKind::kQuery && message->number == kAsksForMin;
+  if (asks_for_min && revision_ != 0) answer.min = record_.min;
   co_return answer;
 }
 

@@ -91,6 +91,7 @@ Bytes encode(const Answer& answer) {
   encoder.flag(answer.tail_unknown);
   encoder.flag(answer.incomplete);
   encoder.flag(answer.short_of_space);
+  if (answer.min != 0) encoder.u32(answer.min);
   return out;
 }
 
@@ -107,6 +108,10 @@ Result<Answer> decode_answer(ByteView bytes) {
   answer.tail_unknown = in.flag();
   answer.incomplete = in.flag();
   answer.short_of_space = in.flag();
+  if (in.remaining() > 0) {
+    answer.min = in.u32();
+    if (answer.min == 0) in.fail();
+  }
   if (!in.finish("answer")) return Error(Errc::kProtocol, "answer of a member of a group");
   return answer;
 }

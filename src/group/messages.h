@@ -41,8 +41,11 @@ struct Message {
   // one that comes twice: such a message would restore older records, or erase a member that serves by now.
   std::uint64_t process = 0;
   std::uint64_t copy = 0;    // the primary counts its copies within its epoch
-  std::uint64_t number = 0;  // of the message within the copy
+  std::uint64_t number = 0;  // of the message within the copy; of a query: kAsksForMin or 0
 };
+
+/// `number` of a query that wants to know the record's `min`. Earlier versions neither ask for it nor tell it.
+inline constexpr std::uint64_t kAsksForMin = 1;
 
 struct Answer {
   bool accepted = false;       // this member considers the sender its leader
@@ -55,6 +58,7 @@ struct Answer {
   bool tail_unknown = false;   // the log may have lost entries that it once had
   bool incomplete = false;     // a copy was begun and has not ended
   bool short_of_space = false;
+  std::uint32_t min = 0;  // of the record that it knows; 0: it was not asked, or knows none
 };
 
 /// Most bytes of entries and page in one message.

@@ -54,6 +54,21 @@ TEST(GroupMessages, AnswerDecodeReversesEncode) {
   EXPECT_ERRC(decode_answer(ByteView(encoded).first(encoded.size() - 1)), Errc::kProtocol);
 }
 
+/// Earlier versions end the answer before it.
+TEST(GroupMessages, AnAnswerTellsTheMinimumIfItIsKnown) {
+  Answer answer;
+  const std::size_t without = encode(answer).size();
+  answer.min = 2;
+  const Bytes encoded = encode(answer);
+  const auto decoded = decode_answer(encoded);
+  ASSERT_OK(decoded);
+  EXPECT_EQ(decoded->min, 2U);
+  const auto earlier = decode_answer(ByteView(encoded).first(without));
+  ASSERT_OK(earlier);
+  EXPECT_EQ(earlier->min, 0U);
+  EXPECT_ERRC(decode_answer(ByteView(encoded).first(without + 1)), Errc::kProtocol);
+}
+
 TEST(GroupRecord, DecodeReversesEncode) {
   GroupRecord record = new_group({ServerId(1), ServerId(2), ServerId(3)}, 2);
   record.epoch = 12;
