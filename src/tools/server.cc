@@ -5,10 +5,12 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "assembly/tls_keys.h"
 #include "fsck/servers.h"
@@ -100,9 +102,35 @@ class MetaServer {
   std::unique_ptr<fsck::Servers> servers_;
 };
 
-Result<std::uint32_t> free_port(const std::string& host) {
-  Result<void> why;
-  for (std::uint32_t port = kFirstPort; port < kFirstPort + kPortsTried; ++port) {
+/// 0: it has none.
+std::uint32_t port_of(const std::string& url) {
+  std::uint32_t port = 0;
+  const std::size_t colon = url.rfind(':');
+  if (colon != std::string::npos) std::from_chars(url.data() + colon + 1, url.data() + url.size(), port);
+  return port;
+}
+
+/// The ports of the file system, also those where nobody listens now: a server may be down.
+std::set<std::uint32_t> ports_of(const config::FileSystemConfig& config) {
+  std::set<std::uint32_t> ports;
+  for (const config::ServerConfig& server : config.servers) {
+    for (const std::string& url : server.urls)
+      if (config::is_tcp_url(url)) ports.insert(port_of(url));
+  }
+  return ports;
+}
+
+/// A port of this machine, as near to the file system's own ones as possible.
+Result<std::uint32_t> free_port(const std::string& host, const config::FileSystemConfig& config) {
+  std::set<std::uint32_t> taken = ports_of(config);
+  const std::uint32_t first = taken.empty() ? kFirstPort : *taken.begin();
+  for (const std::string& url : config.meta.coordinator) {
+    const std::uint32_t port = port_of(url);
+    taken.insert({port, port + 1});  // for clients and for the other members of etcd
+  }
+  Result<void> why = Error(Errc::kBusy, "all ports are taken");
+  for (std::uint32_t port = first; port < first + kPortsTried; ++port) {
+    if (taken.contains(port)) continue;
     DeploymentPlan plan;
     plan.meta_servers = 0;
     plan.io_servers = 1;
@@ -115,11 +143,11 @@ Result<std::uint32_t> free_port(const std::string& host) {
 }
 
 /// HOST as given, with a free port of this machine if it names none.
-Result<std::string> address_of(const std::string& host, bool tls) {
-  const std::string scheme = tls ? "tcp+tls://" : "tcp://";
+Result<std::string> address_of(const std::string& host, const config::FileSystemConfig& config) {
+  const std::string scheme = assembly::uses_tls(config) ? "tcp+tls://" : "tcp://";
   const bool has_port = host.rfind(':') != std::string::npos && !host.ends_with(']');
   if (has_port) return scheme + host;
-  SPATE_TRY(const std::uint32_t port, free_port(host));
+  SPATE_TRY(const std::uint32_t port, free_port(host, config));
   return fmt::format("{}{}:{}", scheme, host, port);
 }
 
@@ -174,9 +202,8 @@ std::string host_of_last(const config::FileSystemConfig& config) {
 
 Result<void> name_it(const ServerOptions& options, MetaServer& meta, Addition& added) {
   SPATE_TRY(const auto loaded, config::load_file(added.file, {}));
-  const bool tls = assembly::uses_tls(loaded.config);
-  SPATE_TRY(const std::string address,
-            address_of(options.host.empty() ? host_of_last(loaded.config) : options.host, tls));
+  const std::string host = options.host.empty() ? host_of_last(loaded.config) : options.host;
+  SPATE_TRY(const std::string address, address_of(host, loaded.config));
   SPATE_TRY(added.id, meta.reserve());
   if (!added.deployment) added.urls.push_back(fmt::format("shm:///run/spate/{}", added.id.value));
   if (added.deployment && is_shm_url(loaded.config.servers.back().urls.front()))

@@ -64,6 +64,18 @@ def add_server(fs):
     check(up == {server: True for server in range(1, NEW + 1)}, up)
 
 
+def near_the_others(fs):
+    """Its port is the next one of the file system that nobody has, also if a server that has one is down."""
+    fs.up()
+    fs.kill(2)
+    added = json.loads(fs.run("--json", "server", "add", "--fs", fs.dir).stdout)  # it mentions that a server has died
+    fs.seen.update(fs.pids().values())
+    check(added["urls"][-1] == "tcp://127.0.0.1:%d" % (fs.port + 3), "the ports are %d to %d, and the new one: %s" % (fs.port, fs.port + 2, added["urls"]))
+    fs.spate("up", "-q", "--dir", fs.dir)
+    fs.io += 1
+    fs.seen.update(fs.pids().values())
+
+
 def elsewhere(fs):
     """A machine whose spate.toml does not name the new server learns of it."""
     with open(fs.dir + "/spate.toml") as f:
@@ -102,6 +114,8 @@ def main():
 def two_at_once():
     """Two commands at once: each waits for its turn before it reads spate.toml, so neither overwrites the other's
     addition."""
+    with Cluster(io=2) as fs:
+        near_the_others(fs)
     with Cluster(io=1) as fs:
         fs.up()
         with open(fs.dir + "/run/lock", "w", encoding="utf-8") as lock:
