@@ -14,6 +14,7 @@ Servers::Servers(ServersOptions options, job::NetworkContext& network, Random& r
   identity_.policy = options_.handshake;
   identity_.credential = options_.credential;
   identity_.description = options_.description;
+  identity_.server = options_.speaks_for;
   for (const ServerEntry& server : options_.map.servers) add(server);
   const ServerEntry meta = options_.map.meta_server();
   SPATE_CHECK(!meta.urls.empty());  // config refuses a file system without a meta server

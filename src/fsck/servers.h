@@ -20,6 +20,7 @@ struct ServersOptions {
   rpc::HandshakePolicy handshake;
   Credential credential;  // of the user who runs the check; owner of new objects (/lost+found)
   std::string description = "fsck";
+  ServerId speaks_for;                           // the io server that it calls itself; 0: none
   Duration deadline = std::chrono::seconds(30);  // of one request, resends included
   /// Time for a request to an io server whose failure only makes the check incomplete.
   Duration io_deadline = std::chrono::seconds(15);

@@ -19,7 +19,7 @@ namespace {
 struct CoordOptions {
   std::string action;
   std::vector<std::string> words;
-  std::vector<std::string> without;
+  RestoreOptions restore;
 };
 
 /// The cluster of the file system in use, and what it takes to ask it.
@@ -95,7 +95,7 @@ int run_coord(Context& context, const CoordOptions& options) {
   }
   if (options.action == "restore") {
     if (!options.words.empty()) return context.usage("coord restore takes no words");
-    return restore_record(context, options.without);
+    return restore_record(context, options.restore);
   }
   if (options.action == "begin") {
     if (!options.words.empty()) return context.usage("coord begin takes no words");
@@ -135,10 +135,14 @@ Command make_coord() {
       "everything, names can be looked up and files read, and changes wait.\n"
       "coord restore\n"
       "Recreates the record from the stores of the meta servers, after etcd has lost its data or was restored from\n"
-      "an older copy. All meta servers must run, since it asks each of them; --without names one that is gone for\n"
-      "good. The server that holds the most leads, and the others receive what they lack. Clients continue. A\n"
-      "correct record is not changed, unless all servers that it names as up to date are gone for good. The\n"
-      "command needs the server key.\n"
+      "an older copy. All meta servers must run, since it asks each of them. The server that holds the most leads,\n"
+      "and the others receive what they lack. Clients continue. The command needs the server key.\n"
+      "coord restore --without NUMBER --accept-loss\n"
+      "Only if this meta server is gone for good, and no other one leads, since it alone held everything: the one\n"
+      "that holds the most of the others leads. What only the lost server held is LOST, also if it was acknowledged.\n"
+      "It must not run. If it is started later, it receives the records of the others in place of its own. A\n"
+      "correct record is not changed, unless all servers that it names as up to date are gone for good. Without\n"
+      "--accept-loss the command says what would be done.\n"
       "coord begin\n"
       "Only if most machines with a member of etcd are gone for good, or have lost their records of etcd: begins a "
       "new\n"
@@ -152,7 +156,9 @@ Command make_coord() {
        true,
        {"list", "remove", "min", "restore", "begin", "run"}},
       {"WORD", "remove: the name, id or URL of a member; min: a number; run: a folder and a name", &options->words}};
-  command.options = {{"--without", "number of a meta server that is gone for good", &options->without}};
+  command.options = {
+      {"--without", "restore: number of a meta server that is gone for good", &options->restore.without},
+      {"--accept-loss", "restore: do it, although acknowledged changes are lost", &options->restore.accept_loss}};
   command.run = [options](Context& context) { return run_coord(context, *options); };
   return command;
 }

@@ -17,8 +17,12 @@ int begin_cluster(Context& context);
 /// coordinator's record of the meta servers. An empty word: shows the record's number. Returns the exit code.
 int min_copies_of_names(Context& context, const std::string& word);
 
-/// `spate coord restore`: recreates the record from the stores of the meta servers. `without`: numbers of meta servers
-/// that are lost for good, as the user typed them. Returns the exit code.
-int restore_record(Context& context, const std::vector<std::string>& without);
+struct RestoreOptions {
+  std::vector<std::string> without;  // numbers of meta servers that are lost for good, as the user typed them
+  bool accept_loss = false;          // changes may be lost that only they held
+};
+
+/// `spate coord restore`: recreates the record from the stores of the meta servers. Returns the exit code.
+int restore_record(Context& context, const RestoreOptions& options);
 
 }  // namespace spate::tools

@@ -43,6 +43,7 @@ job::Task<Result<RestoreInput>> look(coord::Coordinator& coordinator, group::Lin
   if (const coord::Record* const record = seen->find(key); record != nullptr) input.found = *record;
   const auto question = std::make_shared<group::Message>();
   question->group = kMetaGroup;
+  question->number = group::kAsksForMin;
   question->record = group::new_group(members, 1);
   for (const ServerId member : members) {
     question->from = member;
@@ -68,6 +69,17 @@ const MemberReport* best_of(const std::vector<MemberReport>& reports) {
     if (best == nullptr || report.answer->last > best->answer->last) best = &report;
   }
   return best;
+}
+
+/// The `min` of the newest record that a member knows. A member knows none if it was started after etcd had lost the
+/// record.
+std::optional<std::uint32_t> known_min(const std::vector<MemberReport>& reports) {
+  const group::Answer* newest = nullptr;
+  for (const MemberReport& report : reports) {
+    if (!report.answer || report.answer->min == 0 || report.answer->min > reports.size()) continue;
+    if (newest == nullptr || report.answer->epoch > newest->epoch) newest = &*report.answer;
+  }
+  return newest == nullptr ? std::nullopt : std::optional(newest->min);
 }
 
 /// The meta servers that --without names. kInvalidArgument: a word is no number of a meta server of spate.toml.
@@ -122,16 +134,20 @@ bool all_are_gone(const group::GroupRecord& record, const std::vector<ServerId>&
   });
 }
 
+struct Restored {
+  std::optional<group::GroupRecord> record;  // nothing: the present one is good
+  bool min_is_known = true;                  // its `min` is the last one that was set
+};
+
 /// A record that lets the best member lead. Nothing: the coordinator's record is no older than any member's, and one of
-/// those that serve is there. `min`: of the record if the coordinator has none.
-Result<std::optional<group::GroupRecord>> new_record(const RestoreInput& input, const std::vector<ServerId>& without,
-                                                     std::uint32_t min) {
+/// those that serve is there. `min`: of the record if neither the coordinator nor a member knows one.
+Result<Restored> new_record(const RestoreInput& input, const std::vector<ServerId>& without, std::uint32_t min) {
   std::optional<group::GroupRecord> old;
   if (input.found) {
     SPATE_TRY(old, group::decode_group_record(input.found->value));
   }
   const std::uint64_t epoch = latest_epoch(input.reports);
-  if (old && old->epoch >= epoch && !all_are_gone(*old, without)) return std::optional<group::GroupRecord>();
+  if (old && old->epoch >= epoch && !all_are_gone(*old, without)) return Restored();
   if (epoch <= 1 && !old)
     return Error::told(Errc::kNotFound,
                        "no meta server holds any records. A new file system makes the coordinator's record by itself");
@@ -140,7 +156,9 @@ Result<std::optional<group::GroupRecord>> new_record(const RestoreInput& input, 
     return Error::told(Errc::kNotFound, "none of the meta servers that answer holds a complete name space");
   std::vector<ServerId> members;
   for (const MemberReport& report : input.reports) members.push_back(report.server);
-  group::GroupRecord record = group::new_group(members, old ? old->min : min);
+  const bool is_old = !old || old->epoch < epoch;
+  const std::optional<std::uint32_t> known = is_old ? known_min(input.reports) : old->min;
+  group::GroupRecord record = group::new_group(members, known.value_or(old ? old->min : min));
   for (group::MemberEntry& member : record.members) member.serving = member.server == best->server;
   record.find(best->server)->process = best->answer->process;
   record.epoch = std::max(epoch, old ? old->epoch : 0) + 1;
@@ -149,7 +167,7 @@ Result<std::optional<group::GroupRecord>> new_record(const RestoreInput& input, 
   // A `loss` number that the group has never had tells clients that changes may be lost.
   if (!without.empty() || best->answer->tail_unknown)
     record.loss = std::max(record.loss + 1, static_cast<std::uint64_t>(std::time(nullptr)));
-  return std::optional(std::move(record));
+  return Restored{std::move(record), known.has_value()};
 }
 
 job::Task<Result<std::uint64_t>> write_record(coord::Coordinator& coordinator, std::uint64_t from,
@@ -176,8 +194,21 @@ group::ChannelLinkOptions link_options(const client::Options& client, const conf
   return options;
 }
 
-Result<std::optional<group::GroupRecord>> restore(assembly::ClientProcess& process,
-                                                  const std::vector<std::string>& words) {
+/// The user must have said twice that servers are gone: changes that only they held are lost.
+Result<void> check_accepted(const RestoreInput& input, const group::GroupRecord& record) {
+  std::vector<std::uint32_t> gone;
+  for (const MemberReport& report : input.reports)
+    if (!report.answer) gone.push_back(report.server.value);
+  if (gone.empty()) return {};
+  return Error::told(
+      Errc::kInvalidArgument,
+      fmt::format("server {} would lead, as it has the latest changes of the servers that answer. All changes of names "
+                  "that only server {} held would be LOST, also those that were acknowledged. If the lost servers are "
+                  "gone for good, and do not run anywhere, add --accept-loss",
+                  record.primary.value, fmt::join(gone, ", ")));
+}
+
+Result<Restored> restore(assembly::ClientProcess& process, const RestoreOptions& options) {
   const config::FileSystemConfig& config = process.config();
   if (config.meta.coordinator.empty())
     return Error::told(Errc::kNotSupported, "this file system has a single meta server and needs no coordinator");
@@ -185,38 +216,44 @@ Result<std::optional<group::GroupRecord>> restore(assembly::ClientProcess& proce
   for (const config::ServerConfig& server : config.servers)
     if (server.roles.meta) members.push_back(server.id);
   std::ranges::sort(members, {}, &ServerId::value);
-  SPATE_TRY(const std::vector<ServerId> without, gone_servers(words, members));
+  SPATE_TRY(const std::vector<ServerId> without, gone_servers(options.without, members));
   SPATE_TRY(const auto coordinator, assembly::make_coordinator(config, process.executor()));
   client::Session& session = process.client().session();
   group::ChannelLink link(link_options(session.options(), config), session.network(), process.random());
   SPATE_TRY(const RestoreInput input, process.run([&](client::Client&) { return look(*coordinator, link, members); }));
   SPATE_TRY(std::ignore, check_all_answer(input.reports, without));
-  SPATE_TRY(const auto record, new_record(input, without, config.meta.min_copies));
-  if (!record) return record;
+  SPATE_TRY(Restored restored, new_record(input, without, config.meta.min_copies));
+  if (!restored.record) return restored;
+  const group::GroupRecord& record = *restored.record;
+  if (!options.accept_loss) {
+    SPATE_TRY(std::ignore, check_accepted(input, record));
+  }
   const std::uint64_t from = input.found ? input.found->revision : 0;
-  SPATE_TRY(std::ignore, process.run([&](client::Client&) { return write_record(*coordinator, from, *record); }));
-  return record;
+  SPATE_TRY(std::ignore, process.run([&](client::Client&) { return write_record(*coordinator, from, record); }));
+  return restored;
 }
 
 }  // namespace
 
-int restore_record(Context& context, const std::vector<std::string>& without) {
+int restore_record(Context& context, const RestoreOptions& options) {
   context.names_dead_servers = false;
   auto process = context.file_system(true);
   if (!process) return context.fail(process.error());
-  const auto record = restore(**process, without);
-  if (!record) return context.fail(record.error());
+  const auto restored = restore(**process, options);
+  if (!restored) return context.fail(restored.error());
+  const auto& record = restored->record;
   if (context.json) {
-    nlohmann::json row = {{"changed", record->has_value()}};
-    if (*record) row.update({{"epoch", (*record)->epoch}, {"primary", (*record)->primary.value}});
+    nlohmann::json row = {{"changed", record.has_value()}};
+    if (record) row.update({{"epoch", record->epoch}, {"primary", record->primary.value}, {"min", record->min}});
     context.print_json(std::move(row));
-  } else if (!*record) {
+  } else if (!record) {
     print("Nothing needs to be done: the coordinator's record is as recent as what the meta servers know.\n");
   } else if (!context.quiet) {
     print(fmt::format(
         "The coordinator has a new record. Server {} holds the latest changes and leads after epoch {}. The other "
-        "servers receive what they lack.\n",
-        (*record)->primary.value, (*record)->epoch));
+        "servers receive what they lack. Changes of names need {} of {} meta servers{}.\n",
+        record->primary.value, record->epoch, record->min, record->members.size(),
+        restored->min_is_known ? "" : ", as spate.toml says: no server knows what `spate coord min` has set"));
   }
   return kExitOk;
 }

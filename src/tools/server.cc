@@ -19,6 +19,7 @@
 #include "tools/deployment.h"
 #include "tools/fsck.h"
 #include "tools/server_control.h"
+#include "tools/server_lost.h"
 #include "tools/text.h"
 #include "tools/text_file.h"
 #include "tools/up_down.h"
@@ -38,7 +39,6 @@ constexpr Duration kReadyTimeout = std::chrono::seconds(60);
 constexpr Duration kJoinTimeout = std::chrono::seconds(30);
 
 struct ServerOptions {
-  std::string action;
   std::string host;  // empty, NAME or NAME:PORT
   std::vector<std::string> storage;
   std::string rack;  // empty: not known
@@ -271,36 +271,59 @@ int run_add(Context& context, const ServerOptions& options) {
 }  // namespace
 
 int add_server(Context& context, const std::string& host, const std::string& rack) {
-  return run_add(context, {"add", host, {}, rack});
+  return run_add(context, {host, {}, rack});
 }
 
 namespace {
 
-int run_server(Context& context, const ServerOptions& options) {
-  if (options.action != "add") return context.usage("server takes add, not \"" + options.action + "\"");
-  return run_add(context, options);
+struct ServerWords {
+  std::string action;
+  std::vector<std::string> words;
+  ServerOptions options;  // of add; its host is one of the words
+  bool accept_loss = false;
+};
+
+int run_server(Context& context, ServerWords& given) {
+  if (given.action == "lost") {
+    if (given.words.empty()) return context.usage("server lost takes the number of each io server that is lost");
+    return lose_servers(context, given.words, given.accept_loss);
+  }
+  if (given.action != "add") return context.usage("server takes add or lost, not \"" + given.action + "\"");
+  if (given.words.size() > 1) return context.usage("server add takes one name or address of this machine");
+  if (!given.words.empty()) given.options.host = given.words.front();
+  return run_add(context, given.options);
 }
 
 }  // namespace
 
 Command make_server() {
-  auto options = std::make_shared<ServerOptions>();
+  auto given = std::make_shared<ServerWords>();
   Command command;
   command.name = "server";
   command.group = "Start and stop";
-  command.summary = "add an io server on this machine while the file system is in use";
+  command.summary = "add an io server while the file system is in use, or give one up";
   command.details =
       "server add [HOST[:PORT]] --storage DIR... [--rack NAME]\n"
       "The new server gets the next number. The command writes it into this machine's spate.toml, makes its stores\n"
       "and starts it. No server is restarted, and no other machine's spate.toml changes. HOST is the name or\n"
       "address by which the others reach this machine. In a file system of `spate up` neither HOST nor --storage is\n"
-      "needed. The command needs the server key.";
-  command.positionals = {
-      {"ACTION", "add", &options->action, true, {"add"}},
-      {"HOST", "this machine's name or address, and the port if it is not one of the usual ones", &options->host}};
-  command.options = {{"--storage", "a folder for file data; one for each device", &options->storage},
-                     {"--rack", "the rack of this machine, for copies in different racks (not known)", &options->rack}};
-  command.run = [options](Context& context) { return run_server(context, *options); };
+      "needed.\n"
+      "server lost NUMBER... [--accept-loss]\n"
+      "Only if these io servers are gone for good, and mirrored files can be used no more, since nobody else has\n"
+      "everything that was written to them. Says what would be lost. With --accept-loss older copies lead, and what\n"
+      "was written since they were made is LOST, without an error to the programs that have written it. The lost\n"
+      "servers must not run. One that is started later receives the older copies in place of its own.\n"
+      "Both need the server key.";
+  command.positionals = {{"ACTION", "add or lost", &given->action, true, {"add", "lost"}},
+                         {"WORD",
+                          "add: this machine's name or address, and the port if it is not one of the usual ones; lost: "
+                          "numbers of servers",
+                          &given->words}};
+  command.options = {
+      {"--storage", "a folder for file data; one for each device", &given->options.storage},
+      {"--rack", "the rack of this machine, for copies in different racks (not known)", &given->options.rack},
+      {"--accept-loss", "lost: do it, although acknowledged writes are lost", &given->accept_loss}};
+  command.run = [given](Context& context) { return run_server(context, *given); };
   return command;
 }
 

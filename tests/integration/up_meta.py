@@ -284,12 +284,17 @@ def etcd_is_lost(fs):
     check(fs.spate("cat", "spate:/later") == b"later", "what was acknowledged is gone after the restore")
     check(b"Nothing needs to be done" in fs.spate("coord", "restore"), "a second restore changes something")
 
+    fs.spate("coord", "min", "2")
+    wait_until(lambda: all("at least 2 copies" in row["group"] for row in rows(fs) if row.get("group", "").startswith("leads")), "the primary knows the minimum", 30)
     end_etcd(fs)
     for folder in etcd_folders(fs):
         shutil.rmtree(folder)
     up(fs)
     fs.spate("put", "spate:/meanwhile", input=b"m")  # the primary goes on
-    fs.spate("coord", "restore")
+    told = fs.spate("coord", "restore").decode()
+    check("Changes of names need 2 of 3 meta servers." in told, "coord restore: %s" % told)
+    check(json.loads(fs.spate("coord", "--json", "min"))["min"] == 2, "the minimum that was set is forgotten")
+    fs.spate("coord", "min", "1")
     whole(fs)
     check(fs.spate("cat", "spate:/later", "spate:/meanwhile") == b"laterm", "files differ after etcd's data was lost")
 
@@ -317,7 +322,10 @@ def the_only_store_that_is_up_to_date_is_lost(fs):
     empty = parts(fs)[last][1]
     os.kill(empty, signal.SIGKILL)
     wait_until(lambda: not alive(empty), "it ends")
-    fs.spate("coord", "restore", "--without", str(last))
+    told = fs.fails("coord", "restore", "--without", str(last))
+    check("would be LOST" in told and "--accept-loss" in told, "without the word the command says: %s" % told)
+    check("leads" not in [part for part, _ in parts(fs).values()], "it was done without the word")
+    fs.spate("coord", "restore", "--without", str(last), "--accept-loss")
     wait_until(lambda: "leads" in [part for part, _ in parts(fs).values()], "another one leads", 60)
     up(fs)
     whole(fs)
