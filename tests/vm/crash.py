@@ -3,7 +3,7 @@
 """Machines that lose power, with real file systems on disks that forget what was not flushed: all servers' machines at once, which
 start again in several orders, and one machine alone. In a virtual machine whose kernel has dm-log-writes.
 
-  crash.py NO_SYNC [SEED]     NO_SYNC: the library of no_sync.c
+  crash.py NO_SYNC [SEED [METAS]]     NO_SYNC: the library of no_sync.c; METAS: as many meta servers (1), several with etcd
 """
 import os
 import shutil
@@ -24,7 +24,7 @@ mount --make-rshared /  # or the servers' own name spaces would keep the disks m
 mkdir /tmp/fs
 cd /tmp
 export HOME=/tmp XDG_STATE_HOME=/tmp/state SPATE_FS=/tmp/fs SPATE_CLIENT_DEADLINE="300 s"
-SPATE_BIN=%s SPATE_SOURCE=%s timeout 2000 python3 %s %s %s || exit 1
+SPATE_VM_METAS=%s SPATE_BIN=%s SPATE_SOURCE=%s timeout 2000 python3 %s %s %s || exit 1
 """
 
 
@@ -32,9 +32,12 @@ def main():
     if shutil.which("dmsetup") is None:
         skip("dmsetup is not here: apt-get install dmsetup")
     seed = sys.argv[2] if len(sys.argv) > 2 else "1"
-    guest = (in_guest(BIN), in_guest(SOURCE), in_guest(os.path.join(SOURCE, "tests", "vm", "crash_files.py")), seed, in_guest(sys.argv[1]))
+    metas = sys.argv[3] if len(sys.argv) > 3 else "1"
+    if metas != "1" and shutil.which("etcd") is None:
+        skip("etcd is not here: apt-get install etcd-server")
+    guest = (metas, in_guest(BIN), in_guest(SOURCE), in_guest(os.path.join(SOURCE, "tests", "vm", "crash_files.py")), seed, in_guest(sys.argv[1]))
     with tempfile.NamedTemporaryFile(prefix="spate-vm-disk-") as disk:
-        disk.truncate(8 << 30)
+        disk.truncate(12 << 30)
         devices = ["-drive", "file=%s,if=none,id=data,format=raw,cache=unsafe" % disk.name, "-device", "virtio-blk-pci,drive=data"]
         output = Machine(modules=MODULES, devices=devices).run(SCRIPT % guest, timeout=2100)
     if "VM-CRASH" not in output.split("\n"):

@@ -7,11 +7,11 @@ import json
 import random
 import sys
 
-from crash_machines import META, SERVERS, Machines, Worker, check, spate
+from crash_machines import Machines, Worker, check, spate
+from crash_servers import IOS, SERVERS
 
 # Over these, each server is the first and the last one to start, and each two start in both orders.
 ORDERS = [SERVERS[i:] + SERVERS[:i] for i in range(len(SERVERS))]
-IOS = [number for number in SERVERS if number != META]
 TRIES, INCOMPLETE = 20, 8  # of fsck; its exit code when it could not check everything
 UNEQUAL = {"unequal-contents", "unequal-copies"}
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The machines of crash_files.py, in the guest of crash.py. A machine is a server that sees a boot id of its own, and a disk of
-crash_disk.py. Server 1 is the meta server."""
+crash_disk.py. If there are several meta servers, each of their machines has a member of etcd."""
 import json
 import os
 import random
@@ -13,9 +13,10 @@ import uuid
 sys.path.insert(0, os.path.join(os.environ["SPATE_SOURCE"], "tests", "integration"))
 from cluster import SPATE, SPATED, check, stands_still, wait_until
 from crash_disk import Disk
+from crash_servers import METAS, SERVERS
 
 PATIENT = 300  # s: the processor is emulated
-META, SERVERS, PORT = 1, [1, 2, 3, 4], 7000
+PORT, ETCD_PORT = 7000, 7100
 ROOT = "/tmp/fs"
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
@@ -28,7 +29,7 @@ def spate(*args, codes=(0,)):
 
 class Server:
     def __init__(self, number):
-        self.number, self.child = number, None
+        self.number, self.child, self.etcd = number, None, None
         self.disk = Disk("server-%d" % number, "/dev/vda", number - 1, "%s/server-%d" % (ROOT, number))
         self.disk.mount()
         self.boot()
@@ -39,12 +40,27 @@ class Server:
 
     def start(self, *more, env=None):
         """Returns when it listens. `env`: further variables of its environment."""
+        if len(METAS) > 1 and self.number in METAS:
+            self.start_etcd()
         words = [SPATED, "--config", ROOT + "/spate.toml", "--server", str(self.number), *more]
         script = 'mount --bind %s/boot-%d %s && exec "$@"' % (ROOT, self.number, BOOT_ID)
         with open(self.log_file(), "ab") as log:
             self.child = subprocess.Popen(["unshare", "-m", "--propagation", "slave", "sh", "-c", script, "sh", *words], stdout=log, stderr=log,
                                           env=dict(os.environ, **(env or {})))
         wait_until(self.listens, "server %d listens" % self.number, PATIENT)
+
+    def start_etcd(self):
+        """The times are for an emulated processor."""
+        peers = {number: "http://127.0.0.1:%d" % (ETCD_PORT + 20 + number) for number in METAS}
+        own, url = peers[self.number], etcd_url(self.number)
+        words = ["etcd", "--name", "m%d" % self.number, "--data-dir", "%s/server-%d/etcd" % (ROOT, self.number), "--heartbeat-interval", "500",
+                 "--election-timeout", "5000", "--listen-peer-urls", own, "--initial-advertise-peer-urls", own, "--listen-client-urls", url,
+                 "--advertise-client-urls", url, "--initial-cluster", ",".join("m%d=%s" % peer for peer in peers.items())]
+        with open("%s/etcd-%d.log" % (ROOT, self.number), "ab") as log:
+            self.etcd = subprocess.Popen(words, stdout=log, stderr=log)
+
+    def processes(self):
+        return [one for one in (self.child, self.etcd) if one is not None]
 
     def listens(self):
         check(self.child.poll() is None, "server %d has ended" % self.number)
@@ -59,6 +75,10 @@ class Server:
             return "--- server %d\n%s" % (self.number, f.read()[-4000:])
 
 
+def etcd_url(number):
+    return "http://127.0.0.1:%d" % (ETCD_PORT + number)
+
+
 class Machines:
     def __init__(self):
         self.servers = [Server(number) for number in SERVERS]
@@ -71,10 +91,12 @@ class Machines:
     def write_config(self, trove):
         text = '[fs]\nid = "%x"\nclient_key_file = "client.key"\nserver_key_file = "server.key"\n' % self.fs_id
         text += '[meta]\nsession_lease = "%d s"\n' % PATIENT  # the worker is to keep its session however slow everything is
+        if len(METAS) > 1:  # no change is acknowledged that a single machine has
+            text += 'min_copies = 2\ncoordinator = %s\n' % json.dumps([etcd_url(number) for number in METAS])
         for number in SERVERS:
             text += '[[servers]]\nid = %d\nurls = ["tcp://127.0.0.1:%d"]\nroles = ["%s"]\nkeyval = "server-%d/keyval"\n' % (
-                number, PORT + number, "meta" if number == META else "io", number)
-            if number != META:
+                number, PORT + number, "meta" if number in METAS else "io", number)
+            if number not in METAS:
                 text += 'storage = ["server-%d/target"]\ntrove = "%s"\n' % (number, trove)
         with open(ROOT + "/spate.toml", "w") as f:
             f.write(text)
@@ -86,10 +108,11 @@ class Machines:
     def kill(self, numbers):
         """Kills these servers at once. Nothing that their disks are told later counts as durable."""
         servers = [server for server in self.servers if server.number in numbers]
-        for server in servers:
-            server.child.send_signal(signal.SIGKILL)
-        for server in servers:
-            server.child.wait()
+        processes = [one for server in servers for one in server.processes()]
+        for one in processes:
+            one.send_signal(signal.SIGKILL)
+        for one in processes:
+            one.wait()
         for server in servers:
             server.disk.mark_killed()
 
@@ -106,6 +129,9 @@ class Machines:
     def is_whole(self):
         rows = json.loads(spate("status", "--json", codes=range(256)) or "[]")
         up = all(row["up"] for row in rows if "server" in row)
+        if len(METAS) > 1:
+            parts = sorted(row["group"].split()[0] for row in rows if "group" in row)
+            up = up and parts == ["backup"] * (len(METAS) - 1) + ["leads"]
         return up and any("groups" in row and row["groups"] > 0 and row["degraded"] == 0 for row in rows)
 
     def wait_until_whole(self):

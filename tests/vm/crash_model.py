@@ -4,6 +4,8 @@ import errno
 import os
 import struct
 
+from crash_servers import IOS
+
 WORD = struct.Struct("<IIQ")  # file, block, version
 TARGETS_PER_SERVER = 256
 
@@ -41,7 +43,7 @@ class DataFile:
         """Returns whether the crash of these servers may take writes that were acknowledged and not synced."""
         if self.copies == 1:
             return self.server in crashed
-        return len([server for server in crashed if server != 1]) > 1
+        return len([server for server in crashed if server in IOS]) > 1
 
     def report_of_a_loss(self, crashed, under_way):
         """The first fsync after the crash must report that unsynced writes may be lost, and the second one not.

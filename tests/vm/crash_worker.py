@@ -16,8 +16,8 @@ import sys
 
 from crash_calls import Calls, Crashed, FileSystem, Layout
 from crash_model import DataFile, Names
+from crash_servers import METAS
 
-META = 1
 BLOCKS, BLOCK, STRIP = 12, 16384, 65536
 
 
@@ -85,7 +85,7 @@ class Worker:
                 found += wrong
                 lost += older if fs is self.fs else 0
             if fs is not self.fs:
-                wrong, undone = self.names.compare(fs, META in crashed, self.last is self.names)
+                wrong, undone = self.names.compare(fs, set(METAS) <= set(crashed), self.last is self.names)
                 found += wrong
                 lost += undone
                 fs.disconnect()
