@@ -140,7 +140,7 @@ def opened():
     with open(f"{a}/{name}/f", "wb") as file:
         file.write(b"data")
         os.fsync(file.fileno())
-    assert any(reads_without_sending(f"{a}/{name}/f", f"{a}/{name}/new{number}") for number in range(20)), "a read sends the queue"
+    assert any(reads_without_sending(f"{a}/{name}/f", f"{a}/{name}/new{number}") for number in range(200)), "a read sends the queue"
     before = queued()
     for _ in range(100):
         os.close(os.open(f"{a}/{name}/f", os.O_RDONLY))
