@@ -50,6 +50,8 @@ class Buffer {
   ByteView view() const { return {data_, size_}; }
 
  private:
+  void free_block();
+
   std::byte* data_ = nullptr;
   std::size_t size_ = 0;
 };
