@@ -93,7 +93,7 @@ for name in "$@"; do
 done
 did() { "$spate" mount --status "$dir/m" | grep -q "^$1 [1-9]" || { echo "failed: $1 is 0"; failed=1; }; }
 case $mode$ran in
-  gather1) did gathered_writes ;;
+  gather1) case " $* " in *" tar "*) did gathered_writes ;; esac ;;  # not all of them write little by little
   delegate1) did queued_changes ;;
 esac
 [ $failed = 0 ] || exit 1
