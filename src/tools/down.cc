@@ -268,7 +268,7 @@ bool add_groups(Context& context, assembly::ClientProcess& process, const std::v
                 nlohmann::json& list, std::string& text) {
   const auto groups = all_groups(process);
   if (!groups || groups->empty()) return true;
-  GroupHealth health = health_of(*groups);
+  GroupHealth health = health_of(*groups, io_servers);
   add_work_of(context, io_servers, health);
   list.push_back(to_json(health));
   text += health_text(health);

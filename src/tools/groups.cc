@@ -3,6 +3,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "client/client.h"
 #include "metrics/snapshot.h"
 #include "tools/asker.h"
@@ -94,12 +96,14 @@ std::string slots_text(const Layout& layout, const GroupMap& groups) {
   return text;
 }
 
-GroupHealth health_of(const GroupMap& groups) {
+GroupHealth health_of(const GroupMap& groups, const std::vector<ServerId>& answering) {
   GroupHealth health;
   health.groups = groups.size();
   for (const auto& [id, group] : groups) {
     if (!group.is_whole()) ++health.degraded;
     if (group.serving() < group.min) ++health.waiting;
+    const ServerId leads = server_of(group.primary);
+    if (group.serving() == 1 && std::ranges::find(answering, leads) == answering.end()) ++health.only_on[leads];
     for (const GroupMember& member : group.members) {
       if (member.state == MemberState::kAbsent) ++health.absent[server_of(member.target)];
       if (member.state == MemberState::kJoining) ++health.joining[server_of(member.target)];
@@ -135,7 +139,8 @@ nlohmann::json to_json(const GroupHealth& health) {
                         {"absent", counts_of(health.absent)},
                         {"joining", counts_of(health.joining)},
                         {"without_room", health.without_room},
-                        {"leftover", counts_of(health.leftover)}};
+                        {"leftover", counts_of(health.leftover)},
+                        {"only_on", counts_of(health.only_on)}};
   if (health.to_copy_mib) row["to_copy_mib"] = *health.to_copy_mib;
   return row;
 }
@@ -152,6 +157,12 @@ std::string health_text(const GroupHealth& health) {
   if (health.without_room > 0)
     state += fmt::format("; no server has room for another copy of {}", counted(health.without_room, "group"));
   state += servers_text(health.leftover, "old copies to be removed");
+  for (const auto& [server, groups] : health.only_on) {
+    state += fmt::format(
+        "; files of {} wait for server {}, which alone has their newest copy: start it, or if it is gone for good, "
+        "`spate server lost {}` says what is lost with it",
+        counted(groups, "group"), server.value, server.value);
+  }
   return fmt::format("{:<10} {} of targets, {}\n", "mirrors", counted(health.groups, "group"), state);
 }
 

@@ -37,8 +37,10 @@ struct GroupHealth {
   std::optional<std::uint64_t> to_copy_mib;  // the most that joining members still lack; nothing: not known
   std::size_t without_room = 0;              // groups that lack a copy for which no other server has room
   std::map<ServerId, std::size_t> leftover;  // by server: groups whose old copies it has still to remove
+  std::map<ServerId, std::size_t> only_on;   // by server that does not answer: groups whose newest copy only it has
 };
-GroupHealth health_of(const GroupMap& groups);
+/// `answering`: the io servers that do.
+GroupHealth health_of(const GroupMap& groups, const std::vector<ServerId>& answering);
 /// Adds what only the io servers know. Those that do not answer are left out.
 void add_work_of(Context& context, const std::vector<ServerId>& io_servers, GroupHealth& health);
 nlohmann::json to_json(const GroupHealth& health);

@@ -73,6 +73,8 @@ def data_are_lost(fs):
         start(fs, older)
         done = fs.run("cat", "spate:/file", env=HASTY)
         check(done.returncode == 1, "an older copy is read without the operator's word: %s" % done.stdout[:20])
+        said = fs.run("status").stdout.decode()
+        check("wait for server %d, which alone has their newest copy" % newer in said, "status does not say what waits: %s" % said)
         told = fs.fails("server", "lost", str(newer))
         check("would be LOST" in told and "server %d (" % older in told and "--accept-loss" in told, "without the word: %s" % told)
         told = fs.fails("server", "lost", str(older), str(newer), "--accept-loss")
