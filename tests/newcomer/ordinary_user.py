@@ -19,7 +19,7 @@ from machines import blocks  # noqa: E402
 # As on most machines, every user may use FUSE.
 OPEN = "mount -t tmpfs fuse /mnt; mknod -m 666 /mnt/fuse c 10 229; mount --bind /mnt/fuse /dev/fuse"
 OWN_TMP = "mount -t tmpfs -o mode=1777 tmp /tmp"  # README.md mounts there
-ENTER = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-euc", 'ip link set lo up; (%s) 2> /dev/null || true; %s; exec "$@"']
+ENTER = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-euc", 'ip link set lo up; umount -l -a -t fuse.spate || true; (%s) 2> /dev/null || true; %s; exec "$@"']
 
 
 def user():

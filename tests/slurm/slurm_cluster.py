@@ -53,7 +53,7 @@ def open_fuse_to_users():
         skip("needs /dev/fuse and fusermount3")
     if os.stat("/dev/fuse").st_mode & 0o006 == 0o006:
         return
-    script = ('mount -t tmpfs -o mode=755 tmpfs /mnt && mknod -m 666 /mnt/fuse c 10 229 && mount --bind /mnt/fuse /dev/fuse && umount -l /mnt && exec "$@"')
+    script = ('umount -l -a -t fuse.spate || true; mount -t tmpfs -o mode=755 tmpfs /mnt && mknod -m 666 /mnt/fuse c 10 229 && mount --bind /mnt/fuse /dev/fuse && umount -l /mnt && exec "$@"')
     os.execvp("unshare", ["unshare", "--mount", "sh", "-euc", script, "sh", sys.executable, *sys.argv])
 
 
