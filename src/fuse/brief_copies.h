@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // BriefCopies: the attributes that the kernel keeps for one tick of its clock, and the names in delegated directories
-// (attr_cache=mount).
+// (attr_cache=mount, and with names attr_cache=names).
 #pragma once
 
 #include <condition_variable>
@@ -20,8 +20,9 @@ namespace spate::fuse {
 /// question. The promise of attr_cache=kernel holds: before a lease is returned the kernel has dropped its copy, or the
 /// copy's time is over.
 ///
-/// The kernel keeps names only in directories delegated to this mount: there other clients change nothing before a
-/// recall. A recall drops all names of the mount at once (Linux 6.16).
+/// With attr_cache=names the kernel keeps names in directories delegated to this mount: there other clients change
+/// nothing before a recall. A recall drops all names of the mount at once (Linux 6.16), and with them the pages of
+/// files that nobody has open.
 ///
 /// Life cycle: construct -> begin() -> end(), after the last request. Before begin() nothing is copied.
 class BriefCopies final : public client::Copies {

@@ -29,6 +29,14 @@ Setter flag(bool MountOptions::* member, bool value) {
   };
 }
 
+Setter choice(std::optional<bool> MountOptions::* member, bool value) {
+  return [member, value](MountOptions& options, std::string_view given) -> Result<void> {
+    if (!given.empty()) return Error::told(Errc::kInvalidArgument, "takes no value");
+    options.*member = value;
+    return {};
+  };
+}
+
 Setter word(std::string MountOptions::* member, std::string_view value) {
   return [member, value](MountOptions& options, std::string_view given) -> Result<void> {
     if (!given.empty()) return Error::told(Errc::kInvalidArgument, "takes no value");
@@ -51,8 +59,10 @@ Result<void> set_cache(MountOptions& options, std::string_view value) {
 }
 
 Result<void> set_attribute_cache(MountOptions& options, std::string_view value) {
-  if (value != "kernel" && value != "mount") return Error::told(Errc::kInvalidArgument, "is mount or kernel");
+  if (value != "kernel" && value != "names" && value != "mount")
+    return Error::told(Errc::kInvalidArgument, "is mount, names or kernel");
   options.kernel_keeps_attributes = value == "kernel";
+  options.kernel_keeps_names = value == "names";
   return {};
 }
 
@@ -130,10 +140,10 @@ const std::map<std::string_view, Setter>& setters() {
       {"nosuid", flag(&MountOptions::no_suid, true)},
       {"exec", flag(&MountOptions::no_exec, false)},
       {"noexec", flag(&MountOptions::no_exec, true)},
-      {"gather", flag(&MountOptions::gather, true)},
-      {"nogather", flag(&MountOptions::gather, false)},
-      {"delegate", flag(&MountOptions::delegate, true)},
-      {"nodelegate", flag(&MountOptions::delegate, false)},
+      {"gather", choice(&MountOptions::gather, true)},
+      {"nogather", choice(&MountOptions::gather, false)},
+      {"delegate", choice(&MountOptions::delegate, true)},
+      {"nodelegate", choice(&MountOptions::delegate, false)},
       {"acl", flag(&MountOptions::acl, true)},
       {"noacl", flag(&MountOptions::acl, false)},
       {"soft", flag(&MountOptions::soft, true)},
@@ -276,11 +286,11 @@ Result<MountOptions> parse_command_line(const std::vector<std::string>& argument
   }
   if (options.kernel_keeps_attributes && options.leases == "off")
     return Error::told(Errc::kInvalidArgument, "attr_cache=kernel needs leases, and noleases is given");
-  if (options.gather && options.leases == "off")
+  if (gathers(options) && options.leases == "off")
     return Error::told(Errc::kInvalidArgument, "gather needs leases, and noleases is given");
-  if (options.gather && options.cache != CacheMode::kAuto)
+  if (gathers(options) && options.cache != CacheMode::kAuto)
     return Error::told(Errc::kInvalidArgument, "gather works with cache=auto only");
-  if (options.delegate && options.leases == "off")
+  if (delegates(options) && options.leases == "off")
     return Error::told(Errc::kInvalidArgument, "delegate needs leases, and noleases is given");
   if (names.size() != 2)
     return Error::told(Errc::kInvalidArgument, "needs a spate.toml (or its folder) and a directory");
@@ -294,9 +304,21 @@ std::string_view readdirplus_word(const MountOptions& options) {
   return std::find_if(kListings.begin(), kListings.end(), is_it)->name;
 }
 
+bool gathers(const MountOptions& options) {
+  return options.gather.value_or(options.cache == CacheMode::kAuto && options.leases != "off");
+}
+
+bool delegates(const MountOptions& options) { return options.delegate.value_or(options.leases != "off"); }
+
+std::string decided_options(const MountOptions& options) {
+  std::string list = gathers(options) ? "gather" : "";
+  if (delegates(options)) list += list.empty() ? "delegate" : ",delegate";
+  return list;
+}
+
 std::size_t gather_pieces(const MountOptions& options) {
   constexpr std::uint64_t kPart = 8;
-  if (!options.gather) return 0;
+  if (!gathers(options)) return 0;
   return std::min<std::size_t>(options.memory / kPart / client::GatherMemory::kPieceBytes,
                                client::GatherMemory::kMostPieces);
 }
@@ -319,9 +341,10 @@ Mounts a Spate file system in DIRECTORY, by FUSE; `spate mount DIRECTORY` finds 
   -o cache=MODE            what the kernel caches: none, auto (close-to-open, the default), writeback
   -o soft, hard            a call fails if a server does not answer in time (soft), or waits (hard, the default)
   -o leases, noleases      names and attributes are cached under leases (the default), or not
-  -o gather, nogather      small writes that follow one another are sent to the servers together, or not (the default)
-  -o delegate, nodelegate  what programs make in new directories is sent to the servers in batches, or not (the default)
-  -o attr_cache=kernel     the kernel caches attributes, too; otherwise mount (the default)
+  -o gather, nogather      small writes that follow one another are sent to the servers together (the default), or not
+  -o delegate, nodelegate  what programs make in new directories is sent to the servers in batches (the default), or not
+  -o attr_cache=MODE       the kernel caches names in new directories (names), names and attributes everywhere (kernel),
+                           or none under leases (mount, the default)
   -o readdirplus=MODE      listings bring leases on the listed objects: auto (the default), yes, no
   -o acl, noacl            with allow_other: the kernel checks access control lists (the default), or not
   -o relatime, noatime, strictatime

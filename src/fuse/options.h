@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,9 +41,11 @@ struct MountOptions {
   client::Listings listings = client::Listings::kAuto;
   /// The kernel keeps attributes and names, too. The mount makes it drop them.
   bool kernel_keeps_attributes = false;
-  bool gather = false;    // small writes that follow one another are sent together
-  bool delegate = false;  // changes in new directories of its own are answered locally
-  bool acl = true;        // the kernel respects access control lists
+  /// The kernel keeps names in delegated directories.
+  bool kernel_keeps_names = false;
+  std::optional<bool> gather;    // as asked for; gathers() decides
+  std::optional<bool> delegate;  // as asked for; delegates() decides
+  bool acl = true;               // the kernel respects access control lists
   bool foreground = false;
   bool verbose = false;
   unsigned threads = 4;  // number of threads that are kept for the kernel's requests, 1 to 64
@@ -60,6 +63,15 @@ struct MountOptions {
 /// Memory of a worker thread: room for the largest request, a write of 1 MiB, and for the largest answer, a read of 1
 /// MiB, with their headers.
 inline constexpr std::uint64_t kWorkerBytes = (std::uint64_t{2} << 20U) + 65536;
+
+/// Whether small writes that follow one another are sent together. If nothing was asked for: where other options allow
+/// it.
+bool gathers(const MountOptions& options);
+/// Whether changes in new directories of the mount's own are answered locally. If nothing was asked for: where other
+/// options allow it.
+bool delegates(const MountOptions& options);
+/// The options of the two that are on, for a program that may have other defaults; empty: neither.
+std::string decided_options(const MountOptions& options);
 
 /// How many worker threads `memory` allows; at least the number of kept ones.
 unsigned worker_limit(const MountOptions& options);

@@ -30,19 +30,36 @@ TEST(MountOptions, LaterOptionsWin) {
 
 TEST(MountOptions, GatheredWritesTakeAPartOfTheMemory) {
   MountOptions options;
-  EXPECT_EQ(gather_pieces(options), 0U);
+  EXPECT_EQ(gather_pieces(options), 32U) << "the default";
   const unsigned workers = worker_limit(options);
-  EXPECT_OK(parse_option_list("gather", options));
-  EXPECT_EQ(gather_pieces(options), 32U);
-  EXPECT_LT(worker_limit(options), workers);
   EXPECT_OK(parse_option_list("nogather", options));
+  EXPECT_EQ(gather_pieces(options), 0U);
+  EXPECT_GT(worker_limit(options), workers);
+  EXPECT_OK(parse_option_list("gather", options));
   EXPECT_EQ(worker_limit(options), workers);
+}
+
+/// What gathers or delegates with these options.
+std::string decided_by(const std::string& list) {
+  const auto options = parse_command_line({"-o", list, "a", "b"});
+  EXPECT_OK(options) << list;
+  return options ? decided_options(*options) : "";
+}
+
+TEST(MountOptions, GatherAndDelegateWhereOtherOptionsAllowIt) {
+  EXPECT_EQ(decided_by(""), "gather,delegate");
+  EXPECT_EQ(decided_by("nogather"), "delegate");
+  EXPECT_EQ(decided_by("nodelegate"), "gather");
+  EXPECT_EQ(decided_by("nogather,nodelegate"), "");
+  EXPECT_EQ(decided_by("nogather,gather,delegate"), "gather,delegate");
+  EXPECT_EQ(decided_by("cache=none"), "delegate");
+  EXPECT_EQ(decided_by("cache=writeback,nodelegate"), "");
+  EXPECT_EQ(decided_by("noleases"), "");
+}
+
+TEST(MountOptions, GatherAndDelegateAreRefusedWhereOtherOptionsPreventThem) {
   EXPECT_ERRC(parse_command_line({"-o", "gather,noleases", "a", "b"}), Errc::kInvalidArgument);
   EXPECT_ERRC(parse_command_line({"-o", "delegate,noleases", "a", "b"}), Errc::kInvalidArgument);
-  EXPECT_OK(parse_option_list("delegate", options));
-  EXPECT_TRUE(options.delegate);
-  EXPECT_OK(parse_option_list("nodelegate", options));
-  EXPECT_FALSE(options.delegate);
   EXPECT_ERRC(parse_command_line({"-o", "gather,cache=none", "a", "b"}), Errc::kInvalidArgument);
 }
 
@@ -62,7 +79,11 @@ TEST(MountOptions, ValuesAreChecked) {
   EXPECT_FALSE(options.kernel_keeps_attributes) << "mount is the default";
   EXPECT_OK(parse_option_list("attr_cache=kernel", options));
   EXPECT_TRUE(options.kernel_keeps_attributes) << "attr_cache=kernel was given";
+  EXPECT_FALSE(options.kernel_keeps_names);
+  EXPECT_OK(parse_option_list("attr_cache=names", options));
+  EXPECT_TRUE(options.kernel_keeps_names);
   EXPECT_OK(parse_option_list("attr_cache=mount", options));
+  EXPECT_FALSE(options.kernel_keeps_names);
   EXPECT_FALSE(options.kernel_keeps_attributes) << "attr_cache=mount was given last";
   EXPECT_EQ(readdirplus_word(options), "auto");
   for (const std::string word : {"no", "yes", "auto"}) {

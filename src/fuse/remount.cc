@@ -65,6 +65,13 @@ std::optional<std::string> options_now(const std::string& directory) {
 
 void say(const std::string& line) { std::fprintf(stderr, "spate-mount: %s\n", printable_lines(line).c_str()); }
 
+/// The options with what they mean together, so that the default is the same as the option that asks for it.
+MountOptions decided(MountOptions options) {
+  options.gather = gathers(options);
+  options.delegate = delegates(options);
+  return options;
+}
+
 /// Whether to continue without a supervisor, which leaves the options unknown: they may be as requested already.
 bool may_be_done(const Remount& remount) {
   if (remount.others.empty()) return true;
@@ -136,7 +143,7 @@ std::vector<std::string> refusals(const Remount& remount, std::string_view mount
     const auto known = parse_option_list(option, wanted);
     if (!known) {
       lines.push_back(known.error().message());
-    } else if (wanted != was) {
+    } else if (decided(wanted) != decided(was)) {
       lines.push_back(option + " cannot be changed while it is mounted: a remount changes ro, dev, suid and exec");
     }
   }

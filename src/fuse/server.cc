@@ -54,7 +54,7 @@ Result<std::unique_ptr<client::GatherMemory>> gather_memory(const MountOptions& 
 
 /// Memory for queued changes; null without the option.
 Result<std::unique_ptr<client::QueueMemory>> queue_memory(const MountOptions& options, const UniqueFd& memory) {
-  if (!memory || !options.delegate) return std::unique_ptr<client::QueueMemory>();
+  if (!memory || !delegates(options)) return std::unique_ptr<client::QueueMemory>();
   return client::QueueMemory::open(memory.get());
 }
 
@@ -130,7 +130,8 @@ Result<void> run_server(const MountOptions& options, const ServerDescriptors& de
   KernelCopies copies(*handover);
   KernelCopies* const kept_copies = options.kernel_keeps_attributes ? &copies : nullptr;
   const SystemClock clock;
-  BriefCopies brief(clock, handover->inherited(), options.delegate);
+  const bool keeps_names = options.kernel_keeps_names && delegates(options) && descriptors.queue;
+  BriefCopies brief(clock, handover->inherited(), keeps_names);
   BriefCopies* const brief_copies = options.kernel_keeps_attributes ? nullptr : &brief;
   client::Copies* const used_copies =
       brief_copies != nullptr ? static_cast<client::Copies*>(brief_copies) : kept_copies;

@@ -67,9 +67,9 @@ Result<void> SystemHost::prepare() {
   handover_.reset(::memfd_create("spate-mount", MFD_CLOEXEC));
   if (!handover_) return errno_error(errno, "memory for the mount's handover");
   // The queue's descriptor comes behind that of gathered writes, even if there are none.
-  const bool gathers = gather_pieces(options_) > 0 || options_.delegate;
-  if (gathers) gather_.reset(::memfd_create("spate-gather", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (options_.delegate) queue_.reset(::memfd_create("spate-queue", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (gather_pieces(options_) > 0 || delegates(options_))
+    gather_.reset(::memfd_create("spate-gather", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (delegates(options_)) queue_.reset(::memfd_create("spate-queue", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   return {};
 }
 
@@ -95,6 +95,8 @@ void SystemHost::become_server(const std::string& program, int control, bool dra
   for (const int fd : {control, handover_.get(), gather_.get(), queue_.get()}) ::fcntl(fd, F_SETFD, 0);
   std::vector<std::string> words{"spate-mount", descriptors};
   words.insert(words.end(), words_.begin(), words_.end());
+  if (const std::string decided = decided_options(options_); !decided.empty())
+    words.insert(words.end(), {"-o", decided});
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
