@@ -5,7 +5,7 @@
 . "$(dirname "$0")/lib.sh"
 export SPATE_META_SESSION_LEASE='4 s'
 "$spate" up -q --dir "$dir/fs" --io 2 --port "$port"
-mount_at a
+mount_at a nogather,nodelegate  # otherwise the latest writes and changes are lost with both
 mount_at b
 
 # work NUMBER: works until a call fails. It records what was acknowledged in a file outside of the mount.

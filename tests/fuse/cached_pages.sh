@@ -39,6 +39,11 @@ kept() {
 
 cp "$dir/data" "$file"
 kept
+# Another mount looks into directories that this one has just made.
+mkdir "$dir/one/new" && echo text > "$dir/one/new/text" && cat "$dir/one/new/text" > /dev/null
+ls -l "$dir/other/new" > /dev/null
+mv "$dir/one/new/text" "$dir/one/new/name" && cat "$dir/one/new/name" > /dev/null
+kept
 # A program writes a part of the file, and not every datafile is touched.
 printf changed | tee >(dd of="$dir/data" bs=1 seek=5000001 conv=notrunc status=none) | dd of="$file" bs=1 seek=5000001 conv=notrunc status=none
 kept

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A mount with the option delegate answers changes in new directories itself. Other mounts see all of them, and no kill loses one or makes one twice.
+# A mount answers changes in new directories itself. Other mounts see all of them, and no kill loses one or makes one twice.
 . "$(dirname "$0")/lib.sh"
 export SPATE_META_SESSION_LEASE='60 s'  # a quarter of it is the time for 12,000 changes while the meta server stands still
 "$spate" up -q --dir "$dir/fs" --io 2 --port "$port"
-mount_at a delegate,attr_cache=mount
-mount_at b
-mount_at both gather,delegate
+mount_at a nogather
+mount_at b nogather,nodelegate
+mount_at both
+mount_at without noleases
 equal "$(status b queued_changes)" ""
+equal "$(status without queued_changes)" ""
 fails 'delegate needs leases' "$spate" mount -p "$dir/c" -o delegate,noleases
 for name in a both; do
   timeout 280 python3 "$(dirname "$0")/delegate.py" "$spate" "$dir/$name" "$dir/b" "$dir/fs" || { tail -50 "$dir/fs/log/mount.log"; exit 1; }

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The kernel keeps names in directories that are delegated to its mount, and never answers with a name that another mount has changed.
+# With attr_cache=names the kernel keeps names in directories that are delegated to its mount, and never answers with a name that another mount has changed.
 . "$(dirname "$0")/lib.sh"
 "$spate" up -q --dir "$dir/fs" --io 2 --port "$port"
 others="$([ "$(id -u)" != 0 ] || echo ,allow_other)"
-mount_at a gather,delegate,attr_cache=mount
-mount_at b delegate,attr_cache=mount$others
+mount_at a attr_cache=names
+mount_at b nogather,attr_cache=names$others
 mount_at c
 names=yes
 python3 "$(dirname "$0")/delegated_names.py" epochs || names=no

@@ -4,7 +4,7 @@
 # opened. The process that serves the mount survives that.
 . "$(dirname "$0")/lib.sh"
 "$spate" up -q --dir "$dir/fs" --io 1 --port "$port"
-mount_at one
+mount_at one nogather,nodelegate  # otherwise some of the calls would wait for nobody
 meta=$(cut -d' ' -f1 "$dir/fs/run/server-1.pid")
 trap 'kill -CONT "$meta" 2> /dev/null || true; end' EXIT
 timeout 60 python3 "$(dirname "$0")/killed_after_upgrade.py" "$dir/one" "$spate" "$meta"

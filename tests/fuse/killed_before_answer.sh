@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The server process of a mount with the option delegate is killed when it has queued a change and not answered the call. The kernel repeats the call, and the change is made once.
+# The server process of a mount is killed when it has queued a change and not answered the call. The kernel repeats the call, and the change is made once.
 # killed_before_answer.sh LIBRARY
 . "$(dirname "$0")/lib.sh"
 "$spate" up -q --dir "$dir/fs" --io 1 --port "$port"
 export SPATE_TEST_KILL=$dir/kill
 mounts+=("$dir/a")
-LD_PRELOAD=$1 "$spate" mount -p "$dir/a" -o delegate,attr_cache=mount
+LD_PRELOAD=$1 "$spate" mount -p "$dir/a" -o nogather
 mount_at b
 timeout 120 python3 - "$spate" "$dir" << 'END' || { tail -30 "$dir/fs/log/mount.log"; exit 1; }
 import os, subprocess, sys, time

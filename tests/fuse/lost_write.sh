@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# An io server loses what was written and not synced (here it keeps data in memory). close(2) on a mount reports that once, and only for
+# An io server loses what a mount without gathered writes has written and not synced (here it keeps data in memory). close(2) on a mount reports that once, and only for
 # files that have lost something.
 . "$(dirname "$0")/lib.sh"
 "$spate" up -q --dir "$dir/fs" --io 1 --port "$port" --trove mem
 for cache in auto none; do
-  mount_at $cache cache=$cache
+  mount_at $cache nogather,nodelegate,cache=$cache
   python3 - "$dir/$cache" "$dir/fs" "$spate" << 'END'
 import errno
 import os

@@ -4,7 +4,7 @@
 # another mount writes and truncates meanwhile.
 . "$(dirname "$0")/lib.sh"
 "$spate" up -q --dir "$dir/fs" --io 2 --port "$port"
-mount_at a
+mount_at a nogather,nodelegate  # with gathered writes a stat on another mount may be late
 mount_at b
 export dir
 python3 - "$dir/a" "$dir/b" <<'PROGRAM'

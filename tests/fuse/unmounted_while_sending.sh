@@ -3,8 +3,8 @@
 # A new server process of a mount sends what the killed one has left. If the servers are gone and the directory is unmounted, it ends and names what is lost.
 . "$(dirname "$0")/lib.sh"
 "$spate" up -q --dir "$dir/fs" --io 1 --port "$port"
-mount_at gathers gather
-mount_at queues delegate
+mount_at gathers nodelegate
+mount_at queues nogather
 supervisors=("$(status gathers supervisor)" "$(status queues supervisor)")
 servers=("$(status gathers server)" "$(status queues server)")
 # Until the mounts have learnt what they need: how much room there is, and numbers for new files.

@@ -110,7 +110,7 @@ with Cluster(io=2, env={"SPATE_META_SESSION_LEASE": "4 s"}) as cluster, mounts_o
     other = Mount(cluster, "other")
     mounts.append(other)
     for test in (lambda m: under_load(cluster, m, other), lambda m: without_supervisor(m, other), lambda m: crashes_too_often(m, other), lambda m: both(m, other)):
-        gathers = Mount(cluster, "gathers%d" % len(mounts), "gather")
+        gathers = Mount(cluster, "gathers%d" % len(mounts), "nodelegate")
         mounts.append(gathers)
         gathers.is_ready()
         test(gathers)

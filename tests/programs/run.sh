@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # run.sh [quick] FRONTEND PROGRAM...: runs each PROGRAM.sh in a new folder of a file system of its own. FRONTEND is one of
 #   mount     in a mounted directory          preload   below `spate run`          local   in a local folder, for comparison
-#   gather    in a directory that is mounted with the option gather
-#   delegate  in a directory that is mounted with the options gather and delegate
+#   plain     in a directory that is mounted with the options nogather and nodelegate
+#   gather    in a directory that is mounted with the option nodelegate
+#   delegate  in a directory that is mounted with the option nogather
 # quick: does only what takes a few seconds. A script sees $FRONTEND, $work (its folder and working directory), $local (an empty local folder), and the
 # functions of lib.sh.
 # MOUNT_OPTIONS: options of `spate mount`. KEEP: keeps the folder if a script fails.
@@ -16,8 +17,9 @@ mode=${1:-}
 frontend=$mode
 options=
 case $mode in
-  gather) options=gather ;;
-  delegate) options=gather,delegate ;;
+  plain) options=nogather,nodelegate ;;
+  gather) options=nodelegate ;;
+  delegate) options=nogather ;;
 esac
 if [ -n "$options" ]; then frontend=mount; MOUNT_OPTIONS=${MOUNT_OPTIONS:+$MOUNT_OPTIONS,}$options; fi
 shift
@@ -46,7 +48,7 @@ case $frontend in
     [ -r /dev/fuse ] && [ -w /dev/fuse ] || { echo "skipped: /dev/fuse cannot be used here"; exit 77; }
     ;;
   preload | local) ;;
-  *) sed -n '3,9s/^# \?//p' "$0" >&2; exit 2 ;;
+  *) sed -n '3,10s/^# \?//p' "$0" >&2; exit 2 ;;
 esac
 if [ "$frontend" != local ]; then "$spate" up -q --dir "$dir/fs" --port "$port" --io 2; fi
 case $frontend in
@@ -95,6 +97,7 @@ did() { "$spate" mount --status "$dir/m" | grep -q "^$1 [1-9]" || { echo "failed
 case $mode$ran in
   gather1) case " $* " in *" tar "*) did gathered_writes ;; esac ;;  # not all of them write little by little
   delegate1) did queued_changes ;;
+  mount1) [ -n "${MOUNT_OPTIONS:-}" ] || did queued_changes ;;
 esac
 [ $failed = 0 ] || exit 1
 [ $ran = 1 ] || exit 77
