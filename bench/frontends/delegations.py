@@ -112,7 +112,7 @@ def main():
     parser.add_argument("bin")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--files", type=int, default=2000)
-    parser.add_argument("--options", default="gather;gather,delegate")
+    parser.add_argument("--options", default="nodelegate;gather,delegate")
     parser.add_argument("--null")
     parser.add_argument("--port", default="27700")
     parser.add_argument("--source", default="/usr/include/linux")

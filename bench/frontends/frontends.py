@@ -313,7 +313,7 @@ def arguments():
     parser.add_argument("--files", type=int, default=60_000, help="small files for spate cp -r and rm -r (60,000)")
     parser.add_argument("--tree-files", type=int, default=25_000, help="files of /usr/include that are unpacked, copied and removed (25,000)")
     parser.add_argument("--memory", action="store_true", help="only what a preloaded call costs in memory, within a minute")
-    parser.add_argument("--mount-options", default="", help="of the mount of the first table, such as gather,delegate (none)")
+    parser.add_argument("--mount-options", default="", help="of the mount of the first table, such as nogather,nodelegate (none)")
     parser.add_argument("--port", type=int, default=int(os.environ.get("SPATE_BENCH_PORT", "17400")))
     parser.add_argument("--no-priority", dest="priority", action="store_false",
                         help="do not ask the kernel to prefer the bench to other sessions' processes")
