@@ -27,6 +27,8 @@ namespace spate::fuse {
 namespace {
 
 constexpr auto kEndGrace = std::chrono::seconds(5);
+/// How long a hard mount waits for servers that are away, when it was unmounted and has acknowledged what they lack.
+constexpr auto kUnmountedGrace = std::chrono::seconds(60);
 constexpr auto kInterruptPause = std::chrono::milliseconds(1);
 constexpr Duration kLeaseTimeout = std::chrono::seconds(2);
 
@@ -131,6 +133,7 @@ KernelSession::KernelSession(Mount& mount, SessionPtr session)
     : mount_(mount),
       session_(std::move(session)),
       ended_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      grace_(kEndGrace),
       workers_(
           {fuse_session_fd(session_.get()), mount.options.threads, worker_limit(mount.options), mount.options.busy_poll,
            [&mount](const std::function<bool()>& over) { mount.process.driver().drive_until(over); }},
@@ -148,8 +151,8 @@ KernelSession::~KernelSession() {
   draining_ = true;
   const bool no_waits = mount_.locks.stop();
   const bool no_workers = wait_for_workers();
-  const bool all_made = send_all_queued(mount_, kEndGrace);
-  const bool all_sent = (!mount_.gathers || send_all_gathered(mount_, kEndGrace)) && all_made;
+  const bool all_made = send_all_queued(mount_, grace_);
+  const bool all_sent = (!mount_.gathers || send_all_gathered(mount_, all_made ? grace_ : kEndGrace)) && all_made;
   if (!all_sent) lose_all_gathered(mount_);
   if (!all_made) lose_all_queued(mount_);
   if (!no_workers || !no_waits || !all_sent) {
@@ -360,6 +363,7 @@ Result<KernelSession::End> KernelSession::run(int signals, int control) {
     if ((waits[2].revents & (POLLIN | POLLHUP)) != 0) end = on_message(control);
     if ((waits[1].revents & POLLIN) != 0) end = End::kUnmounted;
     if (!end) continue;
+    if (*end == End::kUnmounted && !mount_.options.soft) grace_ = kUnmountedGrace;
     const char* const reason = *end == End::kUnmounted ? "unmounted" : *end == End::kStopped ? "stopped" : "upgrade";
     const auto kept = mount_.process.client().cluster().attributes().counters();
     SPATE_LOG("fuse", info,

@@ -52,6 +52,7 @@ class KernelSession {
   std::atomic<std::uint64_t> requests_ = 0;  // the kernel's requests that this process has read
   UniqueFd ended_;                           // eventfd: a worker has seen that the connection has ended
   std::atomic<bool> draining_{false};
+  Duration grace_;      // at the end, for what is not sent
   WorkerPool workers_;  // its workers are detached threads, which use nothing of it once they have left it
   bool alone_ = false;  // the supervisor has gone
 };
