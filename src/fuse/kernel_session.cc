@@ -28,7 +28,7 @@ namespace {
 
 constexpr auto kEndGrace = std::chrono::seconds(5);
 /// How long a hard mount waits for servers that are away, when it was unmounted and has acknowledged what they lack.
-constexpr auto kUnmountedGrace = std::chrono::seconds(60);
+constexpr auto kOutageGrace = std::chrono::seconds(60);
 constexpr auto kInterruptPause = std::chrono::milliseconds(1);
 constexpr Duration kLeaseTimeout = std::chrono::seconds(2);
 
@@ -363,7 +363,7 @@ Result<KernelSession::End> KernelSession::run(int signals, int control) {
     if ((waits[2].revents & (POLLIN | POLLHUP)) != 0) end = on_message(control);
     if ((waits[1].revents & POLLIN) != 0) end = End::kUnmounted;
     if (!end) continue;
-    if (*end == End::kUnmounted && !mount_.options.soft) grace_ = kUnmountedGrace;
+    if (*end == End::kUnmounted && !mount_.options.soft) grace_ = kOutageGrace;
     const char* const reason = *end == End::kUnmounted ? "unmounted" : *end == End::kStopped ? "stopped" : "upgrade";
     const auto kept = mount_.process.client().cluster().attributes().counters();
     SPATE_LOG("fuse", info,
