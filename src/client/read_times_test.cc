@@ -16,9 +16,9 @@ TEST(ReadTimes, AnAtimeThatIsSetEndsWhatOpensOfTheFileHaveRead) {
   ReadTimes::Open one(reads, kFile);
   ReadTimes::Open two(reads, kFile);
   ReadTimes::Open other(reads, kOther);
-  EXPECT_FALSE(reads.has(kFile));
+  EXPECT_FALSE(reads.has(kFile)) << "nothing was read";
   for (ReadTimes::Open* const open : {&one, &two, &other}) open->note(WallTime{5});
-  EXPECT_TRUE(reads.has(kFile));
+  EXPECT_TRUE(reads.has(kFile)) << "the open has read";
   wire::SetattrRequest request;
   Attributes now;
   now.handle = kFile;
@@ -31,7 +31,7 @@ TEST(ReadTimes, AnAtimeThatIsSetEndsWhatOpensOfTheFileHaveRead) {
   EXPECT_EQ(one.at(), std::nullopt);
   EXPECT_EQ(two.at(), std::nullopt);
   EXPECT_EQ(other.at(), WallTime{5});
-  EXPECT_FALSE(reads.has(kFile));
+  EXPECT_FALSE(reads.has(kFile)) << "the open has ended";
   two.note(WallTime{9});  // a later read counts
   EXPECT_EQ(two.at(), WallTime{9});
 }

@@ -57,15 +57,15 @@ TEST_F(LocalPagesTest, EachPageIsBoundedAndAllHaveEachEntryOnce) {
 TEST_F(LocalPagesTest, ASmallDirectoryIsOnePage) {
   const auto page = page_after(0, 2 * kEntries);
   ASSERT_OK(page);
-  EXPECT_TRUE(page->end);
+  EXPECT_TRUE(page->end) << "nothing is behind the page";
   EXPECT_EQ(page->entries.size(), kEntries);
 }
 
 TEST_F(LocalPagesTest, BehindTheLastEntryIsNothing) {
   const auto page = page_after(client::kLocalCookies, 10);
   ASSERT_OK(page);
-  EXPECT_TRUE(page->end);
-  EXPECT_TRUE(page->entries.empty());
+  EXPECT_TRUE(page->end) << "nothing is behind the last entry";
+  EXPECT_TRUE(page->entries.empty()) << "nothing is behind the last entry";
   EXPECT_EQ(asked_, static_cast<int>((kEntries + kServerPage - 1) / kServerPage));
 }
 

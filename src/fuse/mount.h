@@ -101,7 +101,7 @@ Result<std::shared_ptr<OpenFile>> open_file(fuse_req_t request, std::uint64_t nu
 /// The file of an open whose creation was queued, once the server has made it.
 job::Task<Result<std::unique_ptr<client::File>>> open_created(Mount& mount, client::Client& client, OpenFile& open);
 
-/// What programs have read before does not move the atime that is set now. Closes that may tell of reads have ended.
+/// Earlier reads of programs do not move the atime that is set now. Closes that may tell of reads have ended.
 void end_reads(Mount& mount, fuse_req_t request, Handle file);
 /// Ends an open whose result no program gets: its close(2) has returned, or its open(2) never will.
 void close_file(Mount& mount, std::uint64_t number);

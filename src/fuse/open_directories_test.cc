@@ -42,11 +42,11 @@ TEST_F(OpenDirectoriesTest, TheNextProcessesKnowTheAttributesOfOpenDirectories) 
     next_process();
   }
   directories_->remove(one);
-  EXPECT_TRUE(directories_->removed(Handle(7)).has_value());
+  EXPECT_TRUE(directories_->removed(Handle(7)).has_value()) << "it is open";
   directories_->remove(two);
-  EXPECT_FALSE(directories_->removed(Handle(7)).has_value());
+  EXPECT_FALSE(directories_->removed(Handle(7)).has_value()) << "every open has ended";
   next_process();
-  EXPECT_FALSE(directories_->removed(Handle(7)).has_value());
+  EXPECT_FALSE(directories_->removed(Handle(7)).has_value()) << "every open has ended";
 }
 
 /// The process was killed before it could answer, so the kernel knows only the second number.
@@ -55,7 +55,7 @@ TEST_F(OpenDirectoriesTest, ARepeatedRequestOpensItOnce) {
   next_process();
   const std::uint64_t number = add(Handle(7), 4);
   directories_->remove(number);
-  EXPECT_FALSE(directories_->removed(Handle(7)).has_value());
+  EXPECT_FALSE(directories_->removed(Handle(7)).has_value()) << "the next process knows no open";
 }
 
 }  // namespace

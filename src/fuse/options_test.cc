@@ -39,7 +39,7 @@ TEST(MountOptions, GatheredWritesTakeAPartOfTheMemory) {
   EXPECT_EQ(worker_limit(options), workers);
 }
 
-/// What gathers or delegates with these options.
+/// Returns which of gather and delegate these options turn on.
 std::string decided_by(const std::string& list) {
   const auto options = parse_command_line({"-o", list, "a", "b"});
   EXPECT_OK(options) << list;
@@ -79,11 +79,11 @@ TEST(MountOptions, ValuesAreChecked) {
   EXPECT_FALSE(options.kernel_keeps_attributes) << "mount is the default";
   EXPECT_OK(parse_option_list("attr_cache=kernel", options));
   EXPECT_TRUE(options.kernel_keeps_attributes) << "attr_cache=kernel was given";
-  EXPECT_FALSE(options.kernel_keeps_names);
+  EXPECT_FALSE(options.kernel_keeps_names) << "attr_cache=kernel was given";
   EXPECT_OK(parse_option_list("attr_cache=names", options));
-  EXPECT_TRUE(options.kernel_keeps_names);
+  EXPECT_TRUE(options.kernel_keeps_names) << "attr_cache=names was given";
   EXPECT_OK(parse_option_list("attr_cache=mount", options));
-  EXPECT_FALSE(options.kernel_keeps_names);
+  EXPECT_FALSE(options.kernel_keeps_names) << "attr_cache=mount was given last";
   EXPECT_FALSE(options.kernel_keeps_attributes) << "attr_cache=mount was given last";
   EXPECT_EQ(readdirplus_word(options), "auto");
   for (const std::string word : {"no", "yes", "auto"}) {

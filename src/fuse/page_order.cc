@@ -26,7 +26,8 @@ PageOrder::Write::Write(PageOrder& order, Handle handle, Span span, pid_t caller
   doubtful_ = sent_again || (read && order.clock_.now() < dropped.until);
 }
 
-/// The kernel begins the next write of the file after the answer to this one. What was read until now is older.
+/// The kernel begins the next write of the file after the answer to this one. Everything that was read until now is
+/// older.
 void PageOrder::Write::applied() {
   if (ended_) return;
   ended_ = true;

@@ -143,7 +143,7 @@ TEST(DataGroup, ByAnOperatorsWordAnOlderCopyLeadsInANewHistory) {
     const DataGroup to = without_serving(from, leads);
     EXPECT_OK(check_change(from, to, TargetId()));
     EXPECT_EQ(to.serving(), 1U);
-    EXPECT_TRUE(to.serves(leads));
+    EXPECT_TRUE(to.serves(leads)) << "the member leads";
     EXPECT_EQ(to.history(), from.history() + 1);
     EXPECT_GT(without_serving(to, kFirst).loss, to.loss);
     for (const TargetId member : {kFirst, kSecond, kThird})

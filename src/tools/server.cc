@@ -13,6 +13,7 @@
 #include <set>
 
 #include "assembly/tls_keys.h"
+#include "config/url.h"
 #include "fsck/servers.h"
 #include "model/server_url.h"
 #include "tools/commands.h"
@@ -110,40 +111,28 @@ std::uint32_t port_of(const std::string& url) {
   return port;
 }
 
-std::string_view host_of(std::string_view url) {
-  const std::size_t begin = url.find("://");
-  const std::size_t from = begin == std::string_view::npos ? 0 : begin + 3;
-  return url.substr(from, url.rfind(':') - from);
-}
-
-/// The lowest port of the file system's servers; without any, `otherwise`.
-std::uint32_t lowest_port(const config::FileSystemConfig& config, std::uint32_t otherwise) {
+/// The TCP ports of the file system's servers, also of those that are down; with a host, only of that host.
+std::set<std::uint32_t> ports_of(const config::FileSystemConfig& config, std::string_view host = {}) {
   std::set<std::uint32_t> ports;
   for (const config::ServerConfig& server : config.servers) {
-    for (const std::string& url : server.urls)
-      if (config::is_tcp_url(url)) ports.insert(port_of(url));
-  }
-  return ports.empty() ? otherwise : *ports.begin();
-}
-
-/// The ports of the file system on the host, also those where nobody listens now: a server may be down.
-std::set<std::uint32_t> ports_on(const std::string& host, const config::FileSystemConfig& config) {
-  std::set<std::uint32_t> ports;
-  for (const config::ServerConfig& server : config.servers) {
-    for (const std::string& url : server.urls)
-      if (config::is_tcp_url(url) && host_of(url) == host) ports.insert(port_of(url));
-  }
-  for (const std::string& url : config.meta.coordinator) {
-    const std::uint32_t port = port_of(url);
-    if (host_of(url) == host) ports.insert({port, port + 1});  // for clients and for the other members of etcd
+    for (const std::string& url : server.urls) {
+      if (!config::is_tcp_url(url)) continue;
+      if (host.empty() || config::host_of(config::split_url(url).rest) == host) ports.insert(port_of(url));
+    }
   }
   return ports;
 }
 
 /// A port of this machine, as near to the file system's own ones as possible.
 Result<std::uint32_t> free_port(const std::string& host, const config::FileSystemConfig& config) {
-  const std::set<std::uint32_t> taken = ports_on(host, config);
-  const std::uint32_t first = lowest_port(config, kFirstPort);
+  const std::set<std::uint32_t> all = ports_of(config);
+  const std::uint32_t first = all.empty() ? kFirstPort : *all.begin();
+  std::set<std::uint32_t> taken = ports_of(config, host);
+  for (const std::string& url : config.meta.coordinator) {
+    const std::uint32_t port = port_of(url);
+    const bool here = config::host_of(config::split_url(url).rest) == host;
+    if (here) taken.insert({port, port + 1});  // for clients and for the other members of etcd
+  }
   Result<void> why = Error(Errc::kBusy, "all ports are taken");
   for (std::uint32_t port = first; port < first + kPortsTried; ++port) {
     if (taken.contains(port)) continue;

@@ -75,8 +75,8 @@ Result<std::set<ServerId>> lost_servers(const std::vector<std::string>& numbers,
     const ServerEntry* const server = parsed ? map.find_server(ServerId(number)) : nullptr;
     if (server == nullptr || !server->roles.io)
       return Error::told(Errc::kInvalidArgument, "there is no io server \"" + printable(word) +
-                                                     "\": `spate status` lists them. Of a lost meta server "
-                                                     "`spate coord restore --without` speaks");
+                                                     "\": `spate status` lists them. For a lost meta server "
+                                                     "there is `spate coord restore --without`");
     lost.insert(server->id);
   }
   return lost;

@@ -149,7 +149,8 @@ TEST_F(EarlyDataTest, AWriteIsNotEarlyOnceTheDataWereSent) {
   EXPECT_OK(run(*a_, (*reader)->read(0, got)));
   EXPECT_OK(run(*a_, (*reader)->close()));
   EXPECT_TRUE(queued().log().has(handle)) << "the close is not queued";
-  EXPECT_FALSE(a_->client().queued_files().keep({handle, kReadWrite, nullptr}, 0, content(2)));
+  EXPECT_FALSE(a_->client().queued_files().keep({handle, kReadWrite, nullptr}, 0, content(2)))
+      << "the creation is not queued any more";
   auto file = run(*a_, a_->client().queued_files().open(handle, kReadWrite));
   ASSERT_OK(file);
   EXPECT_OK(run(*a_, (*file)->write(0, content(2))));

@@ -21,7 +21,7 @@ TEST_F(QueuedChangesTest, ManyChangesAreOneRequest) {
   const Handle sub = made(d_, "sub", FileType::kDirectory);
   for (int i = 0; i < 20; ++i) {
     const Handle file = made(sub, "f" + std::to_string(i), FileType::kRegular, wire::kOpenWrite);
-    EXPECT_TRUE(queued().close({file, Rights::kWrite}, 0));
+    EXPECT_TRUE(queued().close({file, Rights::kWrite}, 0)) << "the close is queued";
   }
   made(sub, "link", FileType::kSymlink);
   EXPECT_EQ(asked_[wire::Op::kQueuedChanges], 0U);
@@ -326,7 +326,7 @@ TEST_F(QueuedChangesTest, TheEndOfTheSessionLosesTheQueue) {
 /// No program misses them: the meta server ends all opens with the session.
 TEST_F(QueuedChangesTest, OpensAndClosesOfReadersAreNotTold) {
   const Handle file = made(d_, "f", FileType::kRegular, wire::kOpenWrite);
-  EXPECT_TRUE(queued().close({file, Rights::kWrite}, 0));
+  EXPECT_TRUE(queued().close({file, Rights::kWrite}, 0)) << "the close is queued";
   EXPECT_TRUE(run(*a_, queued().send_all_within(seconds(5)))) << "something was not sent";
   world_.fabric().links().partition(kMetaServer.value, a_->node(), true);
   for (const bool reads : {false, true}) {
@@ -341,16 +341,16 @@ TEST_F(QueuedChangesTest, OpensAndClosesOfReadersAreNotTold) {
   EXPECT_EQ(stat(*a_, "d/f").value().handle, file);
   EXPECT_EQ(queued().counters().waiting, 0U);
   EXPECT_EQ(queued().counters().lost, 0U);
-  EXPECT_FALSE(queued().failures().any());
+  EXPECT_FALSE(queued().failures().any()) << "nothing has failed";
 }
 
 /// Their close changes nothing that extended attributes have, unlike a change of the mode.
 TEST_F(QueuedChangesTest, ExtendedAttributesDoNotWaitForClosesOfReaders) {
   const Handle file = made(d_, "f", FileType::kRegular, wire::kOpenWrite);
-  EXPECT_TRUE(queued().close({file, Rights::kWrite}, 0));
+  EXPECT_TRUE(queued().close({file, Rights::kWrite}, 0)) << "the close is queued";
   EXPECT_TRUE(run(*a_, queued().send_all_within(seconds(5)))) << "something was not sent";
-  ASSERT_TRUE(queued().answers().open(file, 0).has_value());
-  EXPECT_TRUE(queued().close({file, Rights::kRead}, 0));
+  ASSERT_TRUE(queued().answers().open(file, 0).has_value()) << "the open is answered locally";
+  EXPECT_TRUE(queued().close({file, Rights::kRead}, 0)) << "the close is queued";
   EXPECT_ERRC(run(*a_, a_->client().getxattr({file, "", 0}, "user.x")), Errc::kNoAttribute);
   EXPECT_EQ(queued().counters().waiting, 2U);
 }

@@ -14,7 +14,7 @@ end() {
   local status=$? mount left
   kill -9 $(jobs -p) 2> /dev/null || true  # a program that still uses a mount would keep it
   for mount in "${mounts[@]}"; do "$spate" umount -z "$mount" >> "$dir/unmounted" 2>&1 || true; done
-  # What a mount has not sent yet goes to the servers before they end.
+  # A mount sends the rest of what it has acknowledged before the servers end.
   for _ in $(seq 20); do pgrep -f "spate-mount.* $dir/" > /dev/null || break; sleep 0.05; done
   "$spate" down -q --force --dir "$dir/fs" > /dev/null 2>&1 || true
   for _ in $(seq 150); do

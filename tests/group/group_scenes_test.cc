@@ -135,7 +135,8 @@ class AcceptedLoss : public GroupScene {
     world_->start(older_);
     run_for(seconds(5));  // so long the command waits for its answer
     accept();
-    EXPECT_TRUE(run_until([&] { return world_->process(older_)->member().led().is_set(); }, seconds(30)));
+    EXPECT_TRUE(run_until([&] { return world_->process(older_)->member().led().is_set(); }, seconds(30)))
+        << "the older member does not lead";
     const auto answers = std::make_shared<int>(0);
     for (const std::uint32_t client : {7U, 8U}) {
       const CountRequest request{client, 1, 0, client == 7, false};
@@ -156,14 +157,14 @@ TEST_F(AcceptedLoss, TheOlderMemberLeadsAndTheLostOneFollowsIt) {
   world_->start(older_);
   EXPECT_FALSE(run_until([&] { return leader().has_value(); }, seconds(180))) << "an older member leads by itself";
   accept();
-  ASSERT_TRUE(run_until([&] { return leader() == older_; }, seconds(30)));
+  ASSERT_TRUE(run_until([&] { return leader() == older_; }, seconds(30))) << "the older member does not lead";
   std::ignore = increment();
   EXPECT_EQ(last_, 2U) << "two increments are lost";
   world_->start(newer_);
   ASSERT_TRUE(run_until([&] { return all_serve(); }, seconds(60))) << "the lost member does not return";
   EXPECT_EQ(leader(), older_);
   world_->kill(older_);
-  ASSERT_TRUE(run_until([&] { return leader() == newer_; }, seconds(10)));
+  ASSERT_TRUE(run_until([&] { return leader() == newer_; }, seconds(10))) << "the newer member does not lead";
   std::ignore = increment();
   EXPECT_EQ(last_, 3U) << "what was lost is back";
 }
@@ -182,7 +183,7 @@ TEST_F(AcceptedLoss, AMemberThatStoodStillGoesOnWhenNobodyElseLeads) {
   run_for(seconds(60));
   world_->pause(newer_, false);
   const auto took = increment();
-  ASSERT_TRUE(took.has_value());
+  ASSERT_TRUE(took.has_value()) << "nothing was changed";
   EXPECT_LE(*took, seconds(2));
   EXPECT_EQ(last_, 4U);
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which servers the machines of crash_machines.py have: the first SPATE_VM_METAS ones (1) are meta servers."""
+"""The servers on the machines of crash_machines.py: the first SPATE_VM_METAS ones (1) are meta servers."""
 import os
 
 METAS = list(range(1, 1 + int(os.environ.get("SPATE_VM_METAS", "1"))))

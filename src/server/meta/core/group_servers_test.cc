@@ -52,7 +52,7 @@ class LostPrimary : public testing::Test {
 TEST_F(LostPrimary, TheOperatorMayLetAnOlderCopyLead) {
   const auto made = as({}, request_);
   ASSERT_OK(made);
-  EXPECT_TRUE(made->made);
+  EXPECT_TRUE(made->made) << "the group is made";
   EXPECT_EQ(made->now.primary, older_);
   EXPECT_TRUE(as({}, request_)->made) << "the request may be repeated";
 }
